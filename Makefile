@@ -1,0 +1,52 @@
+# Everything sets itself up: a Python 3.11 or newer and a package index are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python
+
+.PHONY: run test check bench format lock conformance clean help
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+run: $(VENV)/run.done  ## start the gateway (with demo servers when nothing is configured)
+	@exec $(BIN)/trunkline up $(ARGS)
+
+test: $(VENV)/dev.done .tools/done  ## run every test
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+check: $(VENV)/dev.done  ## format, lint, types, imports, fast tests
+	$(BIN)/ruff format --quiet src tests bench
+	$(BIN)/ruff check --quiet src tests bench
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
+
+bench: $(VENV)/dev.done  ## measure CPU per call, stage by stage
+	$(BIN)/python bench/calls.py $(ARGS)
+
+format: $(VENV)/dev.done  ## format and fix what can be fixed
+	$(BIN)/ruff format src tests bench
+	$(BIN)/ruff check --fix src tests bench
+
+lock:  ## pin what is installed, by version and hash
+	uv pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11 pyproject.toml --group build -o requirements/run.txt
+	uv pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11 pyproject.toml --group dev -o requirements/dev.txt
+
+clean:  ## forget what was installed
+	rm -rf $(VENV) .tools
+
+$(VENV)/bin/uv: requirements/uv.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@touch $@
+
+$(VENV)/run.done: $(VENV)/bin/uv requirements/run.txt pyproject.toml
+	@$(UV) --require-hashes -r requirements/run.txt
+	@$(UV) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/dev.done: $(VENV)/bin/uv requirements/dev.txt pyproject.toml
+	@$(UV) --require-hashes -r requirements/dev.txt
+	@$(UV) --no-deps --no-build-isolation -e .
+	@touch $@ $(VENV)/run.done

@@ -1,0 +1,136 @@
+"""The last stage: gives the call to its server, in the server's era, and repeats it only where that is safe."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from trunkline.call.stage import Handler
+from trunkline.config import ServerSpec
+from trunkline.errors import (
+    BusyError,
+    SessionLostError,
+    UnreachableError,
+    UpstreamError,
+    UpstreamTimeoutError,
+)
+from trunkline.model import Call, Reply
+from trunkline.upstream.connection import Connection
+from trunkline.upstream.exchange import Exchange
+from trunkline.upstream.pool import Pool
+from trunkline.wire import meta
+from trunkline.wire.headers import NAMED_BY, param_headers
+from trunkline.wire.members import encode, write_members
+
+REPEATABLE = frozenset(("resources/read", "prompts/get", "completion/complete", "resources/templates/list"))
+"""Methods that change nothing, whatever the server says of itself."""
+
+Report = Callable[[str, UpstreamError | None], None]
+"""Told how each call to a server went."""
+
+
+class SendStage:
+    """Keeps count of the calls in flight to each server, so that a stuck one holds up no other."""
+
+    def __init__(self, pool: Pool, specs: Mapping[str, ServerSpec], report: Report) -> None:
+        self._pool, self._specs, self._report = pool, specs, report
+        self.in_flight: Counter[str] = Counter()
+
+    async def __call__(self, call: Call, call_next: Handler) -> Reply:
+        spec = self._specs.get(call.server)
+        if spec is None:
+            raise UnreachableError(f"Server {call.server!r} was removed.")
+        if self.in_flight[spec.name] >= spec.concurrency:
+            raise BusyError(
+                f"Server {spec.name!r} already works on {spec.concurrency} calls.",
+                hint="Try again in a moment, or raise its `concurrency`.",
+            )
+        self.in_flight[spec.name] += 1
+        try:
+            reply = await (self._resume(call) if call.parked is not None else self._send(call, spec))
+        except UpstreamError as error:
+            self._report(spec.name, error)
+            raise
+        else:
+            self._report(spec.name, None)
+            return reply
+        finally:
+            self.in_flight[spec.name] -= 1
+
+    async def _send(self, call: Call, spec: ServerSpec) -> Reply:
+        repeatable = call.method in REPEATABLE or (call.entry is not None and call.entry.safe_to_repeat)
+        try:
+            return await self._once(call, spec, repeatable)
+        except (SessionLostError, UpstreamTimeoutError) as error:
+            if isinstance(error, UpstreamTimeoutError):
+                raise
+            return await self._once(call, spec, repeatable)  # the server refused it unread: it did not run
+        except UnreachableError:
+            raise
+        except UpstreamError:
+            if not repeatable:
+                raise
+            return await self._once(call, spec, repeatable)
+
+    async def _once(self, call: Call, spec: ServerSpec, repeatable: bool) -> Reply:
+        connection = await self._pool.take(spec, call.caller)
+        reply: Reply | None = None
+        try:
+            if call.caller.log_level and not connection.profile.modern:
+                await _want_log(connection, call)
+            reply = await connection.request(_exchange(call, spec, connection, repeatable))
+            return reply
+        finally:
+            if reply is None or not reply.questions:
+                self._pool.give_back(connection)
+
+    async def _resume(self, call: Call) -> Reply:
+        exchange = cast("Exchange", call.parked)
+        connection = cast("Connection", exchange.connection)
+        exchange.listener = call.listener
+        reply: Reply | None = None
+        try:
+            reply = await connection.resume(exchange, call.answers)
+            return reply
+        finally:
+            if reply is None or not reply.questions:
+                self._pool.give_back(connection)
+
+
+def _exchange(call: Call, spec: ServerSpec, connection: Connection, repeatable: bool) -> Exchange:
+    params, raw = call.params, call.raw_params
+    headers = call.headers
+    if connection.profile.modern:
+        if not call.caller.modern:
+            own = meta.Meta(
+                connection.profile.version, call.caller.capabilities, call.caller.client_info, call.caller.log_level
+            )
+            params, raw = meta.stamp(params, own), b""
+        if call.entry is not None and call.entry.headers and not headers:
+            headers = param_headers(dict(call.entry.headers), params.get("arguments", b""))
+    elif call.caller.modern:
+        params, raw = meta.unstamp(params), b""
+    own_name = call.entry.name if call.entry is not None else call.name
+    return Exchange(
+        spec.name,
+        call.method,
+        raw or write_members(params),
+        name=own_name if call.method in NAMED_BY else "",
+        headers=headers,
+        listener=call.listener,
+        timeout=call.timeout or spec.timeout,
+        max_timeout=spec.max_timeout,
+        safe_to_repeat=repeatable,
+        token=meta.progress_token(params),
+    )
+
+
+async def _want_log(connection: Connection, call: Call) -> None:
+    """Ask a legacy server for log messages, once for each level: there the level is the session's, not the call's."""
+    level = call.caller.log_level
+    if connection.log_level == level or "logging" not in connection.profile.capabilities:
+        return
+    connection.log_level = level
+    params = encode({"level": level})
+    await connection.request(Exchange(call.server, "logging/setLevel", params, timeout=5.0, max_timeout=5.0))

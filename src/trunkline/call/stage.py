@@ -1,0 +1,26 @@
+"""What a stage is, and how stages are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from trunkline.model import Call, Reply
+
+Handler = Callable[[Call], Awaitable[Reply]]
+Stage = Callable[[Call, Handler], Awaitable[Reply]]
+
+
+def join(stages: Sequence[Stage]) -> Handler:
+    """One handler that passes a call through the stages in their order."""
+
+    async def end(call: Call) -> Reply:
+        raise AssertionError("the last stage answers every call")
+
+    handler: Handler = end
+    for stage in reversed(stages):
+        handler = _bound(stage, handler)
+    return handler
+
+
+def _bound(stage: Stage, call_next: Handler) -> Handler:
+    return lambda call: stage(call, call_next)

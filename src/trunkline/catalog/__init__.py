@@ -1,0 +1,1 @@
+"""What is known about tools: pure functions over names and definitions."""

@@ -1,0 +1,91 @@
+"""What each server offered last, kept on disk so that a restart lists it at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from trunkline.config import ServerSpec
+from trunkline.model import Kind, Listing, Profile
+
+FORMAT = 1
+
+
+class Shelf:
+    """One file for each server; a file of another configuration of the server is not used."""
+
+    def __init__(self, home: Path) -> None:
+        self._folder = home / "catalogue"
+
+    def load(self, spec: ServerSpec) -> tuple[Profile, dict[Kind, Listing], float] | None:
+        """Profile, lists and when they were fetched; `None` when nothing usable is there."""
+        try:
+            document = json.loads(self._path(spec).read_bytes())
+            if document["format"] != FORMAT or document["fingerprint"] != spec.fingerprint:
+                return None
+            return _read_profile(document["profile"]), _read_lists(document["lists"]), float(document["fetched"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def save(self, spec: ServerSpec, profile: Profile, lists: dict[Kind, Listing], fetched: float) -> None:
+        """Write the file anew, so that a crash leaves the old one or the new one, never half."""
+        document = {
+            "format": FORMAT,
+            "fingerprint": spec.fingerprint,
+            "fetched": fetched,
+            "profile": {
+                "modern": profile.modern,
+                "version": profile.version,
+                "capabilities": profile.capabilities,
+                "info": profile.info.decode(),
+                "instructions": profile.instructions,
+                "result": profile.result.decode(),
+            },
+            "lists": {
+                kind.value: {
+                    "items": [item.decode() for item in listing.items],
+                    "extras": {name: value.decode() for name, value in listing.extras.items()},
+                    "ttl": listing.ttl,
+                    "public": listing.public,
+                }
+                for kind, listing in lists.items()
+            },
+        }
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle, temporary = tempfile.mkstemp(dir=self._folder)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(document, file)
+            os.replace(temporary, self._path(spec))
+        except OSError:
+            pass  # a full or read-only disk costs the quick restart, nothing else
+
+    def _path(self, spec: ServerSpec) -> Path:
+        safe = "".join(c if c.isalnum() or c in "-_" else f"%{ord(c):x}" for c in spec.name)
+        return self._folder / f"{safe}.json"
+
+
+def _read_profile(document: dict[str, Any]) -> Profile:
+    return Profile(
+        modern=bool(document["modern"]),
+        version=str(document["version"]),
+        capabilities=dict(document["capabilities"]),
+        info=str(document["info"]).encode(),
+        instructions=str(document["instructions"]),
+        result=str(document["result"]).encode(),
+    )
+
+
+def _read_lists(document: dict[str, Any]) -> dict[Kind, Listing]:
+    return {
+        Kind(kind): Listing(
+            tuple(str(item).encode() for item in listing["items"]),
+            {name: str(value).encode() for name, value in listing["extras"].items()},
+            float(listing["ttl"]),
+            bool(listing["public"]),
+        )
+        for kind, listing in document.items()
+    }

@@ -1,0 +1,335 @@
+"""Looks after one server: starts it, learns what it offers, notices what happens to it, starts it again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+
+from trunkline.config import ServerSpec
+from trunkline.control.discovery import discover, listen_params, subscribe_filter
+from trunkline.control.health import WELL, Health, next_health
+from trunkline.control.registry import Registry
+from trunkline.control.shelf import Shelf
+from trunkline.errors import AuthorizationNeededError, TrunklineError, UpstreamError
+from trunkline.model import Kind, Reply, State
+from trunkline.tasks import Tasks
+from trunkline.upstream.connection import Connection, discover_params
+from trunkline.upstream.exchange import FOREVER, Exchange
+from trunkline.upstream.pool import Pool
+from trunkline.wire.envelope import error_object
+from trunkline.wire.members import encode
+
+log = logging.getLogger("trunkline")
+
+HEALTH_TIMEOUT = 5.0
+AUTHORIZATION_AGAIN = 60.0
+SHORTEST_REFRESH = 1.0
+"""Seconds between two readings of a server's lists, however often it says that they changed."""
+
+CHANGED = {
+    "notifications/tools/list_changed": (Kind.TOOL,),
+    "notifications/prompts/list_changed": (Kind.PROMPT,),
+    "notifications/resources/list_changed": (Kind.RESOURCE, Kind.TEMPLATE),
+}
+
+
+class Supervisor:
+    """The life of one server, from its first start to its removal."""
+
+    def __init__(self, spec: ServerSpec, pool: Pool, registry: Registry, shelf: Shelf, tasks: Tasks) -> None:
+        self.spec = spec
+        self._pool, self._registry, self._shelf, self._tasks = pool, registry, shelf, tasks
+        self._health: Health = WELL
+        self._changed: set[Kind] = set()
+        self._wake = asyncio.Event()
+        self._connection: Connection | None = None
+        self._watched: Counter[str] = Counter()
+        self._listening: asyncio.Task[None] | None = None
+        self._refreshed = 0.0
+        self.first_try = asyncio.Event()
+        """Set when the first attempt to reach the server ended, well or badly."""
+
+    async def run(self) -> None:
+        """Keep the server going until cancelled."""
+        try:
+            await self._remember()
+            while True:
+                wait = await self._connect_and_watch()
+                await self._rest(wait)
+        except Exception:  # noqa: BLE001 - the one place where a server's whole task may fail without taking others along
+            log.exception("Server %s is no longer looked after", self.spec.name)
+            self._set(State.UNREACHABLE, "An error in Trunkline itself; see its log.")
+        finally:
+            self.first_try.set()
+            if self._listening is not None:
+                self._listening.cancel()
+
+    def hear(self, method: str) -> None:
+        """Take note of a notification that belongs to no call."""
+        kinds = CHANGED.get(method)
+        if kinds:
+            self._changed.update(kinds)
+            self._wake.set()
+
+    def ended(self) -> None:
+        """A connection to the server ended by itself."""
+        self._wake.set()
+
+    def report(self, error: UpstreamError | None) -> None:
+        """A call came to its end: this is how health is seen without asking."""
+        if error is None and self._health is WELL:
+            return
+        before = self._health
+        self._health = next_health(before, str(error) if error else "")
+        if before.sick != self._health.sick:
+            self._show_health()
+        if error is not None:
+            self._wake.set()
+
+    async def watch(self, uri: str) -> Reply:
+        """Follow a resource, once for all who want it."""
+        self._watched[uri] += 1
+        return await self._follow(uri, "resources/subscribe") if self._watched[uri] == 1 else Reply(result=b"{}")
+
+    async def unwatch(self, uri: str) -> Reply:
+        """Stop following a resource when the last one who wanted it left."""
+        self._watched[uri] -= 1
+        if self._watched[uri] > 0:
+            return Reply(result=b"{}")
+        del self._watched[uri]
+        return await self._follow(uri, "resources/unsubscribe")
+
+    async def refresh(self) -> None:
+        """Read the lists again if the server's own hint says that they are stale."""
+        view = self._registry.view(self.spec.name)
+        connection = self._connection
+        if view is None or connection is None or not connection.profile.modern:
+            return
+        ttls = [listing.ttl for listing in view.lists.values()]
+        stale = time.time() - view.known_since > max(min(ttls, default=0.0), SHORTEST_REFRESH)
+        follows = bool(subscribe_filter(dict(connection.profile.capabilities), []))
+        if stale and not follows:
+            self._changed.update(Kind)
+            self._wake.set()
+
+    # The life of the server.
+
+    async def _remember(self) -> None:
+        known = await asyncio.to_thread(self._shelf.load, self.spec)
+        if known is not None:
+            profile, lists, fetched = known
+            reason = "Starting; what it offered last time is shown."
+            self._registry.update(self.spec.name, profile=profile, lists=lists, known_since=fetched, reason=reason)
+
+    async def _connect_and_watch(self) -> float:
+        """One connection's life; how long to rest after it."""
+        try:
+            connection = await self._pool.open(self.spec)
+            self._connection = connection
+            await self._learn(connection)
+        except AuthorizationNeededError as error:
+            self._set(State.NEEDS_AUTHORIZATION, str(error))
+            return AUTHORIZATION_AGAIN
+        except TrunklineError as error:
+            gate = self._pool.gate(self.spec.name)
+            wait = gate.wait(time.monotonic())
+            often = f" It failed {gate.failures} times in a row." if gate.failures > 1 else ""
+            self._set(State.UNREACHABLE, f"{gate.reason or error}{often}")
+            return max(wait, 0.05)
+        finally:
+            self.first_try.set()
+        if self.spec.lifecycle == "transient":
+            await self._pool.remove(self.spec.name)
+            self._connection = None
+            return FOREVER
+        await self._watch(connection)
+        self._connection = None
+        return 0.0
+
+    async def _learn(self, connection: Connection) -> None:
+        lists = await discover(connection, self.spec)
+        self._refreshed = time.monotonic()
+        self._health = WELL
+        self._changed.clear()
+        problems = [listing.problem for listing in lists.values() if listing.problem]
+        before = self._registry.view(self.spec.name)
+        if before is not None:
+            # A list that could not be read now is better shown as it was than not at all.
+            for kind, listing in lists.items():
+                if listing.problem and not listing.items and kind in before.lists:
+                    lists[kind] = before.lists[kind]
+        state = State.DEGRADED if problems else State.READY
+        fetched = time.time()
+        self._registry.update(
+            self.spec.name,
+            state=state,
+            reason=" ".join(problems),
+            profile=connection.profile,
+            lists=lists,
+            known_since=fetched,
+        )
+        if not problems:
+            await asyncio.to_thread(self._shelf.save, self.spec, connection.profile, lists, fetched)
+        self._follow_changes(connection)
+
+    async def _watch(self, connection: Connection) -> None:
+        """Until the connection ends: follow changed lists, and check health now and then."""
+        for uri in list(self._watched):
+            if not connection.profile.modern:
+                await self._ask(connection, "resources/subscribe", encode({"uri": uri}))
+        while connection.alive:
+            interval = self.spec.health_interval or FOREVER
+            if self.spec.idle_timeout:
+                interval = min(interval, self.spec.idle_timeout / 4)
+            await self._sleep(interval)
+            if not connection.alive:
+                break
+            if self._changed:
+                await self._relearn(connection)
+            elif self.spec.idle_timeout and await self._pool.close_idle(self.spec.name, self.spec.idle_timeout):
+                self._set(State.READY, "Asleep; it starts with the next call.")
+                await self._sleep_until_used()
+                return
+            elif not connection.busy and self.spec.health_interval:
+                await self._check(connection)
+        if self._registry.view(self.spec.name) is not None:
+            self._set(State.DEGRADED, "It ended by itself, and is being started again.")
+
+    async def _relearn(self, connection: Connection) -> None:
+        await asyncio.sleep(max(0.0, self._refreshed + SHORTEST_REFRESH - time.monotonic()) if self._too_often() else 0)
+        kinds = tuple(kind for kind in Kind if kind in self._changed)
+        self._changed.clear()
+        try:
+            lists = await discover(connection, self.spec, kinds)
+        except TrunklineError as error:
+            self.report(UpstreamError(str(error)))
+            return
+        view = self._registry.view(self.spec.name)
+        if view is None:
+            return
+        fresh = {kind: listing for kind, listing in lists.items() if not listing.problem or listing.items}
+        merged = {**view.lists, **fresh}
+        fetched = time.time()
+        self._refreshed = time.monotonic()
+        problems = " ".join(listing.problem for listing in lists.values() if listing.problem)
+        state = State.DEGRADED if problems else State.READY
+        self._registry.update(
+            self.spec.name, told=kinds, lists=merged, known_since=fetched, state=state, reason=problems
+        )
+        if not problems:
+            await asyncio.to_thread(self._shelf.save, self.spec, connection.profile, merged, fetched)
+
+    def _too_often(self) -> bool:
+        return time.monotonic() - self._refreshed < SHORTEST_REFRESH / 10
+
+    async def _check(self, connection: Connection) -> None:
+        if connection.profile.modern:
+            failure = await self._ask(connection, "server/discover", discover_params())
+        else:
+            failure = await self._ask(connection, "ping", b"{}")
+        before = self._health
+        self._health = next_health(before, failure)
+        if before.sick != self._health.sick:
+            self._show_health()
+
+    async def _ask(self, connection: Connection, method: str, params: bytes) -> str:
+        exchange = Exchange(self.spec.name, method, params, timeout=HEALTH_TIMEOUT, max_timeout=HEALTH_TIMEOUT)
+        try:
+            await connection.request(exchange)
+        except UpstreamError as error:
+            return str(error)
+        return ""
+
+    async def _rest(self, seconds: float) -> None:
+        self._wake.clear()
+        try:
+            async with asyncio.timeout(None if seconds == FOREVER else seconds):
+                while True:
+                    await self._wake.wait()
+                    self._wake.clear()
+                    if self._pool.connections(self.spec.name):
+                        return  # a call brought it back before we tried
+        except TimeoutError:
+            pass
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(None if seconds == FOREVER else seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        self._wake.clear()
+
+    async def _sleep_until_used(self) -> None:
+        while not self._pool.connections(self.spec.name):
+            await asyncio.sleep(0.25)
+
+    # Following what changes.
+
+    def _follow_changes(self, connection: Connection) -> None:
+        if not connection.profile.modern:
+            return
+        if self._listening is not None:
+            self._listening.cancel()
+        self._listening = self._tasks.start(self._listen(connection), name=f"{self.spec.name} changes")
+
+    async def _listen(self, connection: Connection) -> None:
+        wait = 1.0
+        while connection.alive:
+            wanted = subscribe_filter(dict(connection.profile.capabilities), sorted(self._watched))
+            if not wanted:
+                return
+            exchange = Exchange(
+                self.spec.name, "subscriptions/listen", listen_params(wanted), listener=_Ear(self), timeout=FOREVER
+            )
+            started = time.monotonic()
+            try:
+                reply = await connection.request(exchange)
+                if reply.error:
+                    return  # it does not do what it announced; nothing to follow
+            except UpstreamError:
+                pass
+            wait = 1.0 if time.monotonic() - started > 10 else min(wait * 2, 60.0)
+            await asyncio.sleep(wait)
+            self._changed.update(Kind)  # something may have changed while nobody listened
+            self._wake.set()
+
+    async def _follow(self, uri: str, method: str) -> Reply:
+        connection = self._connection
+        if connection is None:
+            return Reply(error=error_object(-32000, f"Server {self.spec.name!r} is not reachable now."))
+        if connection.profile.modern:
+            self._follow_changes(connection)
+            return Reply(result=b"{}")
+        params = encode({"uri": uri})
+        return await connection.request(
+            Exchange(self.spec.name, method, params, timeout=self.spec.timeout, max_timeout=self.spec.timeout)
+        )
+
+    def take(self, method: str, params: bytes) -> None:
+        """A notification from the stream of changes."""
+        self._pool.hear(self.spec, method, params)
+
+    def _show_health(self) -> None:
+        if self._health.sick:
+            self._set(State.DEGRADED, f"{self._health.failures} failures in a row; the last: {self._health.reason}")
+        else:
+            self._set(State.READY, "")
+
+    def _set(self, state: State, reason: str) -> None:
+        self._registry.update(self.spec.name, state=state, reason=reason)
+
+
+class _Ear:
+    """Listens to a modern server's changes."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+
+    def notify(self, method: str, params: bytes) -> None:
+        self._supervisor.take(method, params)
+
+    def hang_up(self, retry: float) -> None:
+        pass

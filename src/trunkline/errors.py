@@ -1,0 +1,90 @@
+"""Everything Trunkline raises: a message says what happened to which thing, a hint says what to do next."""
+
+from __future__ import annotations
+
+
+class TrunklineError(Exception):
+    """The base of all our errors."""
+
+    code = -32603
+    """The JSON-RPC code a caller sees."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
+
+class ConfigError(TrunklineError):
+    """The configuration cannot be used as it is."""
+
+
+class RefusedError(TrunklineError):
+    """The caller's message is not acceptable; sending it again unchanged will not help."""
+
+    def __init__(self, message: str, *, code: int = -32600, status: int = 400, hint: str = "", data: object = None) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        self.status = status
+        self.data = data
+
+
+class UnknownNameError(TrunklineError):
+    """No server offers a tool, prompt or resource of that name."""
+
+    code = -32602
+
+
+class BusyError(TrunklineError):
+    """The server has as many calls as it may have; nothing happened, so the call may be repeated later."""
+
+    code = -32000
+    retry_after = 1
+
+
+class UpstreamError(TrunklineError):
+    """A server failed us; it may or may not have run the call."""
+
+    code = -32000
+
+
+class UnreachableError(UpstreamError):
+    """The server could not be reached: nothing happened, so the call may be repeated."""
+
+
+class SessionLostError(UnreachableError):
+    """The server no longer knows our session, and did not run the call: it may be repeated on a new one."""
+
+
+class AuthorizationNeededError(UnreachableError):
+    """The server wants credentials that we do not have."""
+
+
+class ProtocolError(UpstreamError):
+    """The server answered something that is not MCP."""
+
+    code = -32603
+
+
+class UpstreamTimeoutError(UpstreamError):
+    """The server did not answer in time: the call may have happened."""
+
+    code = -32001
+
+
+class ServerRefusedError(TrunklineError):
+    """The server answered with a JSON-RPC error."""
+
+    def __init__(self, message: str, *, code: int, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+class CancelledCallError(TrunklineError):
+    """The caller withdrew the call."""
+
+    code = -32800

@@ -1,0 +1,291 @@
+"""The library's front door: joins the data path and the control path, and owns everything that lives."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from trunkline.call.entry import EntryStage, find_resource, unknown
+from trunkline.call.send import SendStage
+from trunkline.call.stage import Stage, join
+from trunkline.config import Config, ServerSpec, find_file, load
+from trunkline.control.registry import Changed, Registry
+from trunkline.control.shelf import Shelf
+from trunkline.control.supervisor import Supervisor
+from trunkline.errors import ServerRefusedError, UpstreamError
+from trunkline.model import (
+    Answer,
+    Call,
+    Caller,
+    Entry,
+    Parked,
+    Reply,
+    Scope,
+    ServerView,
+    Snapshot,
+    State,
+    ToolResult,
+)
+from trunkline.tasks import Tasks, open_tasks
+from trunkline.upstream.connection import CLIENT_INFO, Connection
+from trunkline.upstream.exchange import Exchange
+from trunkline.upstream.pool import Line, Outside, Pool, open_pool
+from trunkline.wire import meta
+from trunkline.wire.envelope import error_object
+from trunkline.wire.era import MODERN_VERSIONS
+from trunkline.wire.members import decode, encode
+
+log = logging.getLogger("trunkline")
+
+Heard = Callable[[str, str, str, bytes], None]
+"""Takes what a server said outside a call: server, owner of the connection or empty, method, params."""
+
+AskOwner = Callable[[str, str, bytes], asyncio.Future[Answer]]
+
+PYTHON_META = meta.Meta(MODERN_VERSIONS[0], b"{}", CLIENT_INFO)
+
+
+class Hub:
+    """Every configured server behind one object. Open it with `open_hub`."""
+
+    def __init__(self, config: Config, tasks: Tasks) -> None:
+        self.config = config
+        self._tasks = tasks
+        self._specs: dict[str, ServerSpec] = {}
+        self._registry = Registry(config.gateway)
+        self._shelf = Shelf(config.home)
+        self._supervisors: dict[str, tuple[Supervisor, asyncio.Task[Any]]] = {}
+        self._hearers: list[Heard] = []
+        self.ask_owner: AskOwner = _nobody
+        """How the gateway is asked on behalf of a server that asks outside a call."""
+        self._pool: Pool | None = None
+
+    # Calling.
+
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        user: str = "",
+        thread: str = "",
+        timeout: float = 0.0,
+    ) -> ToolResult:
+        """Call a tool by its shown name. A failing tool is a result with `is_error`, not an exception."""
+        params = meta.stamp({"name": encode(tool), "arguments": encode(dict(arguments or {}))}, PYTHON_META)
+        call = Call("tools/call", tool, params, scope=Scope(user=user, thread=thread), timeout=timeout)
+        reply = await self.relay(call)
+        if reply.questions:
+            self.withdraw(reply.parked)
+            raise ServerRefusedError(f"Tool {tool!r} asks a question, and nobody is there to answer.", code=-32603)
+        if reply.error:
+            error = decode(reply.error)
+            raise ServerRefusedError(str(error.get("message", "")), code=error.get("code", 0), data=error.get("data"))
+        return _decoded(reply.result)
+
+    async def relay(self, call: Call) -> Reply:
+        """Pass one call through the stages, as the gateway does."""
+        return await self._handler(call)
+
+    async def resume(self, call: Call, parked: Parked, answers: Mapping[str, Answer]) -> Reply:
+        """Give a call that asked something its answers."""
+        call.parked, call.answers = parked, answers
+        return await self._handler(call)
+
+    def withdraw(self, parked: Parked | None) -> None:
+        """Nobody will answer: the server is told that the call is off."""
+        if isinstance(parked, Exchange):
+            cast("Connection", parked.connection).cancel(parked, "Nobody answered the question.")
+
+    # Looking.
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is known at this moment."""
+        return self._registry.snapshot
+
+    async def tools(self) -> list[Entry]:
+        """Every tool that can be called, after a moment for servers that only just start."""
+        await self.settle()
+        return list(self.snapshot.tools.values())
+
+    def servers(self) -> list[ServerView]:
+        """Every server, and how it fares."""
+        return list(self.snapshot.servers.values())
+
+    async def ready(self, seconds: float) -> None:
+        """Wait until every server was reached or failed once, at most so long."""
+        tries = [supervisor.first_try.wait() for supervisor, _ in self._supervisors.values()]
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*tries)
+        except TimeoutError:
+            pass
+
+    async def settle(self) -> None:
+        """Wait a moment for servers of which nothing is known yet, and have stale lists read again."""
+        await self._registry.settle(self.config.gateway.settle)
+        for supervisor, _ in self._supervisors.values():
+            await supervisor.refresh()
+
+    def last_words(self, server: str) -> str:
+        """What a server last wrote to its standard error: for its operator, not for callers."""
+        words = [connection.last_words for connection in self._live().connections(server)]
+        return next((text for text in words if text), "")
+
+    # Hearing.
+
+    def on_change(self, listener: Changed) -> Callable[[], None]:
+        """Hear which lists changed; call what is returned to stop."""
+        return self._registry.listen(listener)
+
+    def on_heard(self, listener: Heard) -> Callable[[], None]:
+        """Hear what servers say outside calls; call what is returned to stop."""
+        self._hearers.append(listener)
+        return lambda: self._hearers.remove(listener) if listener in self._hearers else None
+
+    async def watch(self, uri: str) -> Reply:
+        """Follow a resource; its changes reach `on_heard`."""
+        return await self._supervisor_of(uri, "resources/subscribe").watch(uri)
+
+    async def unwatch(self, uri: str) -> Reply:
+        """Stop following a resource."""
+        return await self._supervisor_of(uri, "resources/unsubscribe").unwatch(uri)
+
+    def notify_owner_lines(self, owner: str, method: str, params: bytes) -> None:
+        """Tell the servers on a caller's own connections something, such as that its roots changed."""
+        for connection in self._live().owned(owner):
+            connection.notify(method, params)
+
+    async def end_owner(self, owner: str) -> None:
+        """A caller left for good, and with it the connections that were its own."""
+        await self._live().end_owner(owner)
+
+    # Servers come and go.
+
+    async def apply(self, config: Config) -> list[str]:
+        """Take on another configuration; servers that did not change are not touched. Says what changed."""
+        wanted = {name: spec for name, spec in config.servers.items() if spec.enabled}
+        news: list[str] = []
+        for name in [name for name, spec in self._specs.items() if wanted.get(name) != spec]:
+            news.append(f"{'changed' if name in wanted else 'removed'} {name}")
+            await self._remove(name)
+        self.config = config
+        self._registry.gateway = config.gateway
+        for name, spec in wanted.items():
+            if name not in self._specs:
+                if f"changed {name}" not in news:
+                    news.append(f"added {name}")
+                self._add(spec)
+        self._registry.order(wanted)
+        return news
+
+    def _add(self, spec: ServerSpec) -> None:
+        self._specs[spec.name] = spec
+        self._registry.add(spec)
+        supervisor = Supervisor(spec, self._live(), self._registry, self._shelf, self._tasks)
+        self._supervisors[spec.name] = supervisor, self._tasks.start(supervisor.run(), name=f"server {spec.name}")
+
+    async def _remove(self, name: str) -> None:
+        del self._specs[name]
+        _, task = self._supervisors.pop(name)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await self._live().remove(name)
+        self._registry.remove(name)
+
+    def _supervisor_of(self, uri: str, method: str) -> Supervisor:
+        entry = find_resource(uri, self.snapshot)
+        server = entry.server if entry is not None else self.snapshot.bare
+        if not server:
+            raise unknown(Call(method, uri, {}), self.snapshot)
+        return self._supervisors[server][0]
+
+    def _live(self) -> Pool:
+        assert self._pool is not None, "the hub is open"
+        return self._pool
+
+    # Called by `open_hub`.
+
+    def attach(self, pool: Pool) -> None:
+        """Join the stages: the one place where their order is written."""
+        self._pool = pool
+        stages: list[Stage] = [
+            EntryStage(lambda: self._registry.snapshot),
+            SendStage(pool, self._specs, self._report),
+        ]
+        self._handler = join(stages)
+
+    def hear(self, line: Line, method: str, params: bytes) -> None:
+        """A server said something outside a call."""
+        found = self._supervisors.get(line.server)
+        if found is not None and not line.owner:
+            found[0].hear(method)
+        for hearer in list(self._hearers):
+            hearer(line.server, line.owner, method, params)
+
+    def ended(self, line: Line, why: str) -> None:
+        """A connection ended by itself."""
+        found = self._supervisors.get(line.server)
+        if found is not None:
+            found[0].ended()
+
+    def _report(self, server: str, error: UpstreamError | None) -> None:
+        found = self._supervisors.get(server)
+        if found is not None:
+            found[0].report(error)
+
+
+@asynccontextmanager
+async def open_hub(source: Config | str | Path | Iterable[ServerSpec] | None = None) -> AsyncGenerator[Hub]:
+    """Open a hub over a configuration, a file, or servers; with no argument, over the file that `trunkline up` takes."""
+    config = _config(source)
+    async with open_tasks() as tasks:
+        hub = Hub(config, tasks)
+        outside = Outside(
+            hear=lambda *heard: hub.hear(*heard),
+            ended=lambda *heard: hub.ended(*heard),
+            ask_owner=lambda *question: hub.ask_owner(*question),
+        )
+        async with open_pool(outside) as pool:
+            hub.attach(pool)
+            await hub.apply(config)
+            try:
+                yield hub
+            finally:
+                await tasks.close()
+
+
+def _config(source: Config | str | Path | Iterable[ServerSpec] | None) -> Config:
+    if isinstance(source, Config):
+        return source
+    if source is None:
+        return load(find_file(os.environ, Path.cwd()), env=os.environ)
+    if isinstance(source, (str, Path)):
+        return load(Path(source), env=os.environ)
+    return Config(servers={spec.name: spec for spec in source})
+
+
+def _decoded(result: bytes) -> ToolResult:
+    decoded = decode(result)
+    return ToolResult(
+        content=decoded.get("content", []),
+        structured=decoded.get("structuredContent"),
+        is_error=decoded.get("isError") is True,
+        meta=decoded.get("_meta", {}),
+        raw=result,
+    )
+
+
+def _nobody(owner: str, method: str, params: bytes) -> asyncio.Future[Answer]:
+    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    future.set_result(Answer(error=error_object(-32601, f"Nobody can be asked {method!r}.")))
+    return future
+
+
+__all__ = ["Caller", "Hub", "State", "open_hub"]

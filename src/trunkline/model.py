@@ -1,0 +1,258 @@
+"""The words of the product as data: scopes, calls, replies, and the snapshot that a call reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose call it is."""
+
+    app: str = "default"
+    user: str = ""
+    thread: str = ""
+
+
+class Listener(Protocol):
+    """Where a call's notifications go, and how its caller is known."""
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Take one notification that belongs to the call; must not block."""
+        ...
+
+    def hang_up(self, retry: float) -> None:
+        """The server closed its stream and wants to be polled for the rest in `retry` seconds."""
+        ...
+
+
+class Silent:
+    """A listener for callers that hear nothing but the answer."""
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Drop it."""
+
+    def hang_up(self, retry: float) -> None:
+        """Wait on."""
+
+
+SILENT = Silent()
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What a call must know about who sent it."""
+
+    modern: bool = True
+    version: str = ""
+    capabilities: bytes = b"{}"
+    """What the caller declared it can be asked, as JSON."""
+    client_info: bytes = b""
+    log_level: str = ""
+    owner: str = ""
+    """The caller's session, where it has one: connections on which it may be asked belong to it alone."""
+
+
+PYTHON = Caller()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a server asks a person, a model or the client in the middle of a call."""
+
+    method: str
+    params: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back for a question: one of the two is set."""
+
+    result: bytes = b""
+    error: bytes = b""
+
+
+class Parked(Protocol):
+    """A live call that waits for answers; opaque to everyone but the connection that made it."""
+
+    @property
+    def server(self) -> str:
+        """The server that asked."""
+        ...
+
+
+@dataclass(slots=True)
+class Reply:
+    """How a call ended, or what it needs before it can go on."""
+
+    result: bytes = b""
+    error: bytes = b""
+    questions: dict[str, Question] = field(default_factory=dict[str, Question])
+    parked: Parked | None = None
+    modern: bool = True
+    """The era of the server that spoke, so that an edge knows whether to translate."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One use of a tool, a prompt or a resource, on its way down the stages."""
+
+    method: str
+    name: str
+    """What the caller wants: the shown name of a tool or prompt, or the address of a resource."""
+    params: dict[str, bytes]
+    """The members of the params, each as it was sent."""
+    scope: Scope = field(default_factory=Scope)
+    caller: Caller = PYTHON
+    listener: Listener = SILENT
+    timeout: float = 0.0
+    """Seconds without a sign of life; 0 takes the server's own."""
+    headers: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
+    """`Mcp-Param-*` headers, which a relay must pass on even when it does not know them."""
+    snapshot: Snapshot = field(default_factory=lambda: EMPTY_SNAPSHOT)
+    server: str = ""
+    entry: Entry | None = None
+    raw_params: bytes = b""
+    """The params exactly as sent, while nothing had to be changed in them."""
+    parked: Parked | None = None
+    answers: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
+
+
+class State(StrEnum):
+    """How a server fares, in words for people."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DEGRADED = "degraded"
+    UNREACHABLE = "unreachable"
+    NEEDS_AUTHORIZATION = "needs-authorization"
+    STOPPED = "stopped"
+
+
+class Kind(StrEnum):
+    """What a server offers; the value is the member of the list result."""
+
+    TOOL = "tools"
+    PROMPT = "prompts"
+    RESOURCE = "resources"
+    TEMPLATE = "resourceTemplates"
+
+
+LIST_METHODS = {
+    Kind.TOOL: "tools/list",
+    Kind.PROMPT: "prompts/list",
+    Kind.RESOURCE: "resources/list",
+    Kind.TEMPLATE: "resources/templates/list",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One tool, prompt, resource or template, as callers see it."""
+
+    shown: str
+    """The name (or address) that callers use."""
+    server: str
+    name: str
+    """The server's own name (or address) for it."""
+    definition: bytes
+    """What lists show: the server's own bytes, but for the shown name."""
+    headers: Mapping[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+    """Arguments that travel in headers as well."""
+    safe_to_repeat: bool = False
+    """The server says that the tool only reads, or that calling twice is like calling once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a server says of itself when we connect."""
+
+    modern: bool = True
+    version: str = ""
+    capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    info: bytes = b"{}"
+    instructions: str = ""
+    result: bytes = b""
+    """Its whole answer to `initialize` or `server/discover`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One of a server's lists, as discovered."""
+
+    items: tuple[bytes, ...] = ()
+    extras: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """Other members of the list result, such as `_meta`."""
+    ttl: float = 0.0
+    public: bool = False
+    problem: str = ""
+    """Why the list is incomplete; empty when it is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerView:
+    """One server at one moment."""
+
+    name: str
+    state: State = State.STARTING
+    reason: str = ""
+    transport: str = ""
+    address: str = ""
+    profile: Profile | None = None
+    lists: Mapping[Kind, Listing] = field(default_factory=dict[Kind, Listing])
+    known_since: float = 0.0
+    """When its lists were fetched, in seconds since the epoch; 0 when it was never reached."""
+    timeout: float = 60.0
+    max_timeout: float = 600.0
+    concurrency: int = 0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the data path knows at one moment; a call reads one from entry to exit."""
+
+    version: int = 0
+    servers: Mapping[str, ServerView] = field(default_factory=dict[str, ServerView])
+    tools: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
+    prompts: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
+    resources: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
+    templates: tuple[Entry, ...] = ()
+    bare: str = ""
+    """The one server that is shown as itself; empty when several are merged."""
+    problems: tuple[str, ...] = ()
+    """Names that could not be shown, and why."""
+
+    def entries(self, kind: Kind) -> tuple[Entry, ...]:
+        """Everything of one kind, in a stable order."""
+        match kind:
+            case Kind.TOOL:
+                return tuple(self.tools.values())
+            case Kind.PROMPT:
+                return tuple(self.prompts.values())
+            case Kind.RESOURCE:
+                return tuple(self.resources.values())
+            case Kind.TEMPLATE:
+                return self.templates
+
+
+EMPTY_SNAPSHOT = Snapshot()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A tool's answer, decoded for Python."""
+
+    content: list[dict[str, Any]]
+    structured: Any
+    is_error: bool
+    meta: dict[str, Any]
+    raw: bytes
+    """The result exactly as the server sent it."""
+
+    @property
+    def text(self) -> str:
+        """The text blocks, one under the other."""
+        return "\n".join(str(block.get("text", "")) for block in self.content if block.get("type") == "text")

@@ -1,0 +1,52 @@
+"""Tasks that belong to somebody: they end with the body that opened them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from trunkline.errors import TrunklineError
+
+log = logging.getLogger("trunkline")
+
+
+class Tasks:
+    """The running tasks of one owner."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def start(self, work: Coroutine[Any, Any, Any], *, name: str = "") -> asyncio.Task[Any]:
+        """Run `work` until it ends or its owner does."""
+        task = asyncio.get_running_loop().create_task(work, name=name or None)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if not isinstance(error, TrunklineError):  # ours are handled by whoever awaits the task
+            log.error("Task %s failed: %s", task.get_name(), error, exc_info=error)
+
+    async def close(self) -> None:
+        """Cancel what still runs, and wait for its end."""
+        while self._running:
+            running = list(self._running)
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+
+@asynccontextmanager
+async def open_tasks() -> AsyncGenerator[Tasks]:
+    """Tasks that are cancelled and awaited when the body ends."""
+    tasks = Tasks()
+    try:
+        yield tasks
+    finally:
+        await tasks.close()

@@ -1,0 +1,1 @@
+"""Live connections to servers: subprocesses and remote ones, in both eras."""

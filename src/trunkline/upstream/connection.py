@@ -1,0 +1,175 @@
+"""What every connection can do, whatever lies below it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from trunkline import __version__
+from trunkline.config import ServerSpec
+from trunkline.errors import ProtocolError, UnreachableError, UpstreamError
+from trunkline.model import Answer, Profile, Reply
+from trunkline.upstream.exchange import Exchange
+from trunkline.wire import meta
+from trunkline.wire.envelope import error_object, read_string
+from trunkline.wire.era import LATEST_LEGACY, LEGACY_VERSIONS, MODERN_VERSIONS
+from trunkline.wire.members import decode, encode, is_object, read_members, write_members
+
+CLIENT_INFO = encode({"name": "trunkline", "version": __version__})
+
+Hear = Callable[[str, bytes], None]
+"""Takes a notification that belongs to no call: its method and params."""
+
+AskOwner = Callable[[str, bytes], "asyncio.Future[Answer]"]
+"""Passes a question that belongs to no call to the caller that owns the connection."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Whom a connection tells what belongs to no call."""
+
+    hear: Hear
+    ended: Callable[[str], None]
+    ask_owner: AskOwner | None = None
+    capabilities: bytes = b"{}"
+
+
+class Connection(Protocol):
+    """A live line to one server, for one identity."""
+
+    profile: Profile
+    last_used: float
+    log_level: str
+    """The level of log messages that a legacy server was last asked for."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call is under way on it, or parked."""
+        ...
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still carry requests."""
+        ...
+
+    @property
+    def last_words(self) -> str:
+        """What the server said last outside the protocol."""
+        ...
+
+    async def request(self, exchange: Exchange) -> Reply:
+        """Send a request and wait for its reply, or for a question."""
+        ...
+
+    async def resume(self, exchange: Exchange, answers: Mapping[str, Answer]) -> Reply:
+        """Give a parked request its answers, and wait on."""
+        ...
+
+    def cancel(self, exchange: Exchange, reason: str) -> None:
+        """Tell the server that nobody waits for it any more."""
+        ...
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Send a notification; nobody waits for it."""
+        ...
+
+    async def close(self) -> None:
+        """End it, politely if the server lets us."""
+        ...
+
+
+def discover_params() -> bytes:
+    """What `server/discover` is asked with."""
+    return write_members(meta.stamp({}, meta.Meta(MODERN_VERSIONS[0], b"{}", CLIENT_INFO)))
+
+
+def initialize_params(capabilities: bytes) -> bytes:
+    """What `initialize` is asked with."""
+    return write_members(
+        {"protocolVersion": encode(LATEST_LEGACY), "capabilities": capabilities, "clientInfo": CLIENT_INFO}
+    )
+
+
+def modern_profile(server: str, result: bytes) -> Profile:
+    """Read the answer to `server/discover`."""
+    members = _members(server, result)
+    versions = _decoded(members, "supportedVersions", [])
+    if not any(version in MODERN_VERSIONS for version in versions):
+        raise UnreachableError(
+            f"Server {server!r} speaks {', '.join(map(str, versions)) or 'no revision that it names'}; we do not."
+        )
+    own_meta = read_members(members["_meta"]) if is_object(members.get("_meta", b"")) else {}
+    return Profile(
+        modern=True,
+        version=MODERN_VERSIONS[0],
+        capabilities=_decoded(members, "capabilities", {}),
+        info=own_meta.get(meta.SERVER_INFO, members.get("serverInfo", b"{}")),
+        instructions=read_string(members.get("instructions", b"")),
+        result=result,
+    )
+
+
+def legacy_profile(server: str, result: bytes) -> Profile:
+    """Read the answer to `initialize`."""
+    members = _members(server, result)
+    version = read_string(members.get("protocolVersion", b""))
+    if version not in LEGACY_VERSIONS:
+        raise UnreachableError(f"Server {server!r} wants to speak {version or 'no revision'}; we do not.")
+    return Profile(
+        modern=False,
+        version=version,
+        capabilities=_decoded(members, "capabilities", {}),
+        info=members.get("serverInfo", b"{}"),
+        instructions=read_string(members.get("instructions", b"")),
+        result=result,
+    )
+
+
+def checked_reply(exchange: Exchange, result: bytes, error: bytes, *, modern: bool) -> Reply:
+    """A response as a reply; what is neither a result nor an error is the server's fault."""
+    if error and error != b"null":
+        if not is_object(error):
+            error = error_object(-32603, f"Server {exchange.server!r} sent an error that is none.")
+        return Reply(error=error, modern=modern)
+    if not is_object(result):
+        raise ProtocolError(f"Server {exchange.server!r} answered {exchange.method} with something that is no result.")
+    return Reply(result=result, modern=modern)
+
+
+def refusal(method: str) -> Answer:
+    """What a server gets for a question that nobody can be asked."""
+    return Answer(error=error_object(-32601, f"The client cannot be asked {method!r} here."))
+
+
+def told_owner(future: asyncio.Future[Answer], reply: Callable[[Answer], None]) -> None:
+    """Hand an owner's answer on when it comes; if it never does, the server hears that."""
+
+    def done(ended: asyncio.Future[Answer]) -> None:
+        if ended.cancelled() or ended.exception() is not None:
+            reply(Answer(error=error_object(-32603, "The client did not answer.")))
+        else:
+            reply(ended.result())
+
+    future.add_done_callback(done)
+
+
+def lost(spec: ServerSpec, exchange: Exchange, why: str) -> UpstreamError:
+    """The error for a request that was sent and will not be answered."""
+    return UpstreamError(
+        f"Server {spec.name!r} {why} before it answered {exchange.name or exchange.method!r}.",
+        hint="It may have done what was asked: look before you repeat it.",
+    )
+
+
+def _members(server: str, result: bytes) -> dict[str, bytes]:
+    try:
+        return read_members(result)
+    except ValueError as error:
+        raise ProtocolError(f"Server {server!r} introduced itself with something that is no object.") from error
+
+
+def _decoded(members: dict[str, bytes], name: str, default: Any) -> Any:
+    value = decode(members[name]) if name in members else default
+    return value if isinstance(value, type(default)) else default

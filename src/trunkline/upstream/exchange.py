@@ -1,0 +1,130 @@
+"""One request on its way: what was sent, who listens, until when, and what the server asks back meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from trunkline.errors import UpstreamError, UpstreamTimeoutError
+from trunkline.model import SILENT, Answer, Listener, Question, Reply
+
+
+FOREVER = float("inf")
+"""The time-out of a request that is meant to stay open, such as a subscription."""
+
+
+class Exchange:
+    """A request that a server works on; it may be parked while somebody answers the server's questions."""
+
+    def __init__(
+        self,
+        server: str,
+        method: str,
+        params: bytes,
+        *,
+        name: str = "",
+        headers: dict[bytes, bytes] | None = None,
+        listener: Listener = SILENT,
+        timeout: float = 60.0,
+        max_timeout: float = 600.0,
+        safe_to_repeat: bool = False,
+        token: bytes = b"",
+    ) -> None:
+        self.server, self.method, self.params, self.name = server, method, params, name
+        self.headers = headers or {}
+        self.listener = listener
+        self.timeout, self.max_timeout = timeout, max_timeout
+        self.safe_to_repeat = safe_to_repeat
+        self.token = token
+        """The caller's progress token, to be put back into what the server reports."""
+        self.number = 0
+        self.questions: dict[str, Question] = {}
+        self.asked: dict[str, bytes] = {}
+        """The server's own ids of the questions that are open."""
+        self.abort: Callable[[UpstreamError], None] | None = None
+        """How the connection in charge ends the wait."""
+        self.connection: object = None
+        """The connection that it was sent on, and on which alone it can be resumed."""
+        self._future: asyncio.Future[Reply] | None = None
+        self._early: Reply | UpstreamError | None = None
+        self._loop = asyncio.get_running_loop()
+        self._last_sign = self._started = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start_clock(self) -> None:
+        """Count from now; while parked the clock stands still."""
+        now = self._loop.time()
+        self._last_sign = now
+        self._started = self._started or now
+        if self.timeout != FOREVER:
+            self._timer = self._loop.call_at(now + min(self.timeout, self.max_timeout), self._ring)
+
+    def stop_clock(self) -> None:
+        """Nobody waits for the server now."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def sign_of_life(self) -> None:
+        """The server reported progress, so that it gets more time, up to the maximum."""
+        self._last_sign = self._loop.time()
+
+    async def outcome(self) -> Reply:
+        """Wait for the reply, or for a question; what came while parked is there at once."""
+        if self._early is not None:
+            early, self._early = self._early, None
+            if isinstance(early, UpstreamError):
+                raise early
+            return early
+        self._future = self._loop.create_future()
+        try:
+            return await self._future
+        finally:
+            self._future = None
+
+    def settle(self, outcome: Reply | UpstreamError) -> None:
+        """The server answered, or never will; the first word counts."""
+        if self._future is None:
+            self._early = self._early or outcome
+        elif self._future.done():
+            return
+        elif isinstance(outcome, UpstreamError):
+            self._future.set_exception(outcome)
+        else:
+            self._future.set_result(outcome)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether somebody waits for it now; a parked exchange waits for nobody."""
+        return self._future is not None and not self._future.done()
+
+    def ask(self, key: str, question: Question, server_id: bytes) -> None:
+        """Note a question of the server's."""
+        self.questions[key] = question
+        self.asked[key] = server_id
+
+    def take_questions(self, *, modern: bool) -> Reply:
+        """Park: the open questions become what the caller gets."""
+        questions, self.questions = self.questions, {}
+        return Reply(questions=questions, parked=self, modern=modern)
+
+    def answered(self, answers: dict[str, Answer]) -> list[tuple[bytes, Answer]]:
+        """The server's ids of the questions that these answers settle."""
+        return [(self.asked.pop(key), answer) for key, answer in answers.items() if key in self.asked]
+
+    def _ring(self) -> None:
+        due = min(self._last_sign + self.timeout, self._started + self.max_timeout)
+        now = self._loop.time()
+        if now < due - 0.001:
+            self._timer = self._loop.call_at(due, self._ring)
+            return
+        self._timer = None
+        if self.abort is not None:
+            waited = self.timeout if now - self._last_sign >= self.timeout - 0.01 else self.max_timeout
+            what = f"{self.method} {self.name!r}" if self.name else self.method
+            self.abort(
+                UpstreamTimeoutError(
+                    f"Server {self.server!r} did not answer {what} within {waited:g} s.",
+                    hint="Raise its `timeout`, or read its log: it may still be working.",
+                )
+            )

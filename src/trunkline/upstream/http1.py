@@ -1,0 +1,377 @@
+"""A small HTTP/1.1 client: pooled connections, one write a request, nothing shared between two requests."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections import deque
+from dataclasses import dataclass
+from functools import cache
+from urllib.parse import urlsplit
+
+import httptools  # type: ignore[import-untyped]
+
+from trunkline.errors import ConfigError, ProtocolError, UnreachableError, UpstreamError
+
+HEADER_LIMIT = 64 * 1024
+BUFFER_LIMIT = 256 * 1024
+"""Bytes of a stream that wait for their reader before the connection is told to pause."""
+IDLE = 4.0
+"""Seconds a connection is kept for the next request; shorter than what servers commonly allow."""
+CONNECT_TIMEOUT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where connections go."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> str:
+        """The value of the Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.scheme == "https" else 80) else f"{host}:{self.port}"
+
+
+def split_url(url: str) -> tuple[Origin, str]:
+    """A URL as its origin and what comes after it."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as error:
+        raise ConfigError(f"{url.partition('?')[0]!r} is not an address.") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"{url.partition('?')[0]!r} is not an http address.")
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Origin(parts.scheme, parts.hostname, port), target
+
+
+class ClosedError(UpstreamError):
+    """The connection closed before the answer was whole; `untouched` when not a byte of it had come."""
+
+    def __init__(self, message: str, *, untouched: bool) -> None:
+        super().__init__(message)
+        self.untouched = untouched
+
+
+class Response:
+    """An answer as it arrives. Read it whole, or piece by piece; close it when you stop early."""
+
+    __slots__ = ("_connection", "_error", "_limit", "_parts", "_size", "_waiter", "complete", "headers", "started", "status")
+
+    def __init__(self, connection: _Connection, limit: int) -> None:
+        self._connection = connection
+        self._limit = limit
+        self._parts: deque[bytes] = deque()
+        self._size = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: UpstreamError | None = None
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+        self.started = False
+        self.complete = False
+
+    @property
+    def content_type(self) -> bytes:
+        """The media type, without parameters."""
+        return self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+
+    @property
+    def streams(self) -> bool:
+        """Whether it is a stream of events rather than one body."""
+        return self.content_type == b"text/event-stream"
+
+    async def ready(self) -> None:
+        """Wait for a stream's headers, or for the whole of any other answer."""
+        while not self.complete and not (self.started and self.streams):
+            await self._more()
+        if self._error is not None and not self.complete:
+            raise self._error
+
+    def body(self) -> bytes:
+        """All of a complete answer."""
+        body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts.clear()
+        return body
+
+    async def next_piece(self) -> bytes:
+        """The next bytes of a stream; empty when it is over."""
+        while not self._parts:
+            if self.complete:
+                return b""
+            await self._more()
+        piece = self._parts.popleft()
+        self._size -= len(piece)
+        if self._size <= BUFFER_LIMIT // 2:
+            self._connection.resume()
+        return piece
+
+    def fail(self, error: UpstreamError) -> None:
+        """End it for whoever waits; the connection is of no further use."""
+        if self.complete or self._error is not None:
+            return
+        self._error = error
+        self._wake()
+        self._connection.drop()
+
+    def close(self) -> None:
+        """Stop reading: over HTTP this is how a request is cancelled."""
+        if not self.complete:
+            self._connection.drop()
+
+    # Called by the connection.
+
+    def take(self, piece: bytes) -> None:
+        self._parts.append(piece)
+        self._size += len(piece)
+        if self.streams:
+            if self._size > BUFFER_LIMIT:
+                self._connection.pause()
+            self._wake()
+        elif self._size > self._limit:
+            self.fail(ProtocolError(f"The answer has more than {self._limit} bytes."))
+
+    def begin(self, status: int, headers: dict[bytes, bytes]) -> None:
+        self.status, self.headers, self.started = status, headers, True
+        if headers.get(b"content-encoding", b"identity").lower() not in (b"", b"identity"):
+            self.fail(ProtocolError("The answer is compressed, although we did not offer to decompress it."))
+        elif self.streams:
+            self._wake()
+
+    def finish(self) -> None:
+        self.complete = True
+        self._wake()
+
+    async def _more(self) -> None:
+        if self._error is not None:
+            raise self._error
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+        if self._error is not None and not self._parts:
+            raise self._error
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class _Connection(asyncio.Protocol):
+    """One TCP connection, with at most one request on it at a time."""
+
+    def __init__(self, pool: _Pool) -> None:
+        self._pool = pool
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._response: Response | None = None
+        self._headers: dict[bytes, bytes] = {}
+        self._header_size = 0
+        self._interim = False
+        self._paused = False
+        self.closed = False
+        self.idle_since = 0.0
+        self.idle_limit = IDLE
+
+    def send(self, request: bytes, limit: int) -> Response:
+        assert self._transport is not None
+        self._response = Response(self, limit)
+        self._transport.write(request)
+        return self._response
+
+    def drop(self) -> None:
+        """Close at once; the peer learns that nobody listens."""
+        self.closed = True
+        self._response = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause(self) -> None:
+        if not self._paused and self._transport is not None and not self.closed:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._paused and self._transport is not None and not self.closed:
+            self._paused = False
+            self._transport.resume_reading()
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        if self._response is None:
+            self.drop()  # bytes that nobody asked for
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            response = self._response
+            if response is not None:
+                response.fail(ProtocolError(f"The answer is not HTTP: {error}."))
+            self.drop()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        self._pool.forget(self)
+        response, self._response = self._response, None
+        if response is None or response.complete:
+            return
+        delimited = b"content-length" in response.headers or b"transfer-encoding" in response.headers
+        if response.started and not delimited and exc is None:
+            response.finish()  # an answer that ends with its connection
+            return
+        why = str(exc) if exc else "the connection was closed"
+        response.fail(ClosedError(why, untouched=not response.started))
+
+    # httptools callbacks
+
+    def on_message_begin(self) -> None:
+        self._headers = {}
+        self._header_size = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_size += len(name) + len(value)
+        if self._header_size > HEADER_LIMIT:
+            if self._response is not None:
+                self._response.fail(ProtocolError(f"The headers have more than {HEADER_LIMIT} bytes."))
+            return
+        self._headers[name.lower()] = value.strip()
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        self._interim = status < 200
+        if not self._interim and self._response is not None:
+            self._response.begin(status, self._headers)
+
+    def on_body(self, body: bytes) -> None:
+        if self._response is not None:
+            self._response.take(body)
+
+    def on_message_complete(self) -> None:
+        response = self._response
+        if self._interim or response is None:
+            return
+        self._response = None
+        response.finish()
+        if self._parser.should_keep_alive() and not self.closed:
+            self.idle_limit = _keep_alive(self._headers)
+            self._pool.give_back(self)
+        else:
+            self.drop()
+
+
+class _Pool:
+    """The idle connections to one origin, the freshest first."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self._idle: list[_Connection] = []
+        self._sweep: asyncio.TimerHandle | None = None
+
+    def take(self) -> _Connection | None:
+        now = time.monotonic()
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.closed and now - connection.idle_since < connection.idle_limit:
+                return connection
+            connection.drop()
+        return None
+
+    def give_back(self, connection: _Connection) -> None:
+        connection.resume()
+        connection.idle_since = time.monotonic()
+        self._idle.append(connection)
+        if self._sweep is None:
+            self._sweep = asyncio.get_running_loop().call_later(IDLE, self._drop_old)
+
+    def forget(self, connection: _Connection) -> None:
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def close(self) -> None:
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        for connection in self._idle:
+            connection.drop()
+        self._idle.clear()
+
+    def _drop_old(self) -> None:
+        self._sweep = None
+        now = time.monotonic()
+        for connection in [c for c in self._idle if now - c.idle_since >= c.idle_limit]:
+            self._idle.remove(connection)
+            connection.drop()
+        if self._idle:
+            self._sweep = asyncio.get_running_loop().call_later(IDLE / 2, self._drop_old)
+
+
+class HttpClient:
+    """Sends requests; connections are kept for each origin and reused."""
+
+    def __init__(self) -> None:
+        self._pools: dict[Origin, _Pool] = {}
+
+    async def send(self, origin: Origin, request: bytes, *, limit: int) -> tuple[Response, bool]:
+        """Send one request; the flag tells whether it went over a connection that had been used before."""
+        pool = self._pools.get(origin)
+        if pool is None:
+            pool = self._pools[origin] = _Pool(origin)
+        connection = pool.take()
+        if connection is not None:
+            return connection.send(request, limit), True
+        connection = await self._connect(pool)
+        return connection.send(request, limit), False
+
+    def close(self) -> None:
+        """Close every idle connection."""
+        for pool in self._pools.values():
+            pool.close()
+
+    async def _connect(self, pool: _Pool) -> _Connection:
+        origin = pool.origin
+        context = tls_context() if origin.scheme == "https" else None
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: _Connection(pool), origin.host, origin.port, ssl=context
+                )
+        except TimeoutError as error:
+            raise UnreachableError(f"{origin.authority} does not answer.") from error
+        except OSError as error:
+            raise UnreachableError(f"{origin.authority} cannot be reached: {error.strerror or error}.") from error
+        return connection
+
+
+@cache
+def tls_context() -> ssl.SSLContext:
+    """One trust store for all connections: loading it costs 30 ms."""
+    return ssl.create_default_context()
+
+
+def request_bytes(method: bytes, target: str, headers: dict[bytes, bytes], body: bytes) -> bytes:
+    """A whole request, ready to be written at once."""
+    lines = [method, b" ", target.encode(), b" HTTP/1.1\r\n"]
+    for name, value in headers.items():
+        if b"\r" in value or b"\n" in value or b"\0" in value:
+            raise UnreachableError(f"The header {name.decode()} has a line break in its value.")
+        lines += (name, b": ", value, b"\r\n")
+    lines += (b"content-length: ", b"%d" % len(body), b"\r\n\r\n", body)
+    return b"".join(lines)
+
+
+def _keep_alive(headers: dict[bytes, bytes]) -> float:
+    """How long the server says it keeps the connection, less a second for the way."""
+    for part in headers.get(b"keep-alive", b"").split(b","):
+        name, _, value = part.strip().partition(b"=")
+        if name.lower() == b"timeout" and value.isdigit():
+            return min(max(int(value[:6]) - 1.0, 0.0), 60.0)
+    return IDLE

@@ -1,0 +1,276 @@
+"""The live connections: one for each server and identity, made when needed, replaced when lost."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import random
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from trunkline.config import ServerSpec
+from trunkline.errors import AuthorizationNeededError, UnreachableError, UpstreamError
+from trunkline.model import Answer, Caller
+from trunkline.tasks import Tasks, open_tasks
+from trunkline.upstream.connection import Connection, Ends
+from trunkline.upstream.gate import PATIENCE, SHORT_LIFE, Gate
+from trunkline.upstream.http1 import HttpClient
+from trunkline.upstream.process import Warden, open_warden
+from trunkline.upstream.remote import NotStreamableError, Remote
+from trunkline.upstream.sse import connect_sse
+from trunkline.upstream.stdio import connect_stdio
+from trunkline.wire.members import read_members, write_members
+
+SWEEP = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Which connection a call takes; calls with equal lines share one."""
+
+    server: str
+    fingerprint: str
+    era: str = "auto"
+    owner: str = ""
+    capabilities: bytes = b"{}"
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Whom the pool tells what belongs to no call."""
+
+    hear: Callable[[Line, str, bytes], None]
+    ended: Callable[[Line, str], None]
+    ask_owner: Callable[[str, str, bytes], asyncio.Future[Answer]]
+
+
+@dataclass(slots=True)
+class _Held:
+    connection: Connection
+    since: float
+
+
+class Pool:
+    """Hands out connections, and knows which servers must not be tried yet."""
+
+    def __init__(self, tasks: Tasks, warden: Warden, outside: Outside) -> None:
+        self._tasks, self._warden, self._outside = tasks, warden, outside
+        self._client = HttpClient()
+        self._held: dict[Line, _Held] = {}
+        self._opening: dict[Line, asyncio.Task[Connection]] = {}
+        self._gates: dict[str, Gate] = {}
+        self._modern: dict[str, bool] = {}
+        self._legacy: dict[str, bool] = {}
+        self._passing: dict[Connection, Line] = {}
+
+    def line(self, spec: ServerSpec, caller: Caller) -> Line:
+        """Which connection serves this caller: its own era where the server has it, and shared unless it may be asked."""
+        modern = self._modern.get(spec.fingerprint)
+        if modern is None:
+            return Line(spec.name, spec.fingerprint)
+        if modern and (caller.modern or not self._legacy.get(spec.fingerprint, spec.era != "modern")):
+            return Line(spec.name, spec.fingerprint, "modern")
+        capabilities = askable(caller.capabilities) if caller.owner else b"{}"
+        if capabilities == b"{}":
+            return Line(spec.name, spec.fingerprint, "legacy")
+        # On a stream nothing tells which call a question belongs to, and roots are a session's: neither can be shared.
+        owned = spec.kind != "http" or b'"roots"' in capabilities
+        return Line(spec.name, spec.fingerprint, "legacy", caller.owner if owned else "", capabilities)
+
+    def ready(self, line: Line) -> Connection | None:
+        """The live connection of a line, if there is one."""
+        held = self._held.get(line)
+        return held.connection if held is not None and held.connection.alive else None
+
+    async def take(self, spec: ServerSpec, caller: Caller) -> Connection:
+        """A connection for one call: the shared one, or a fresh process for a `transient` server."""
+        line = self.line(spec, caller)
+        if line.era == "auto":
+            await self.open(spec)
+            line = self.line(spec, caller)
+        if spec.lifecycle == "transient" and spec.kind == "stdio":
+            connection = await self._connect(spec, line)
+            self._passing[connection] = line
+            return connection
+        connection = self.ready(line)
+        if connection is not None:
+            return connection
+        try:
+            return await self.open(spec, line)
+        except UnreachableError:
+            if line.era == "legacy" and self._modern.get(spec.fingerprint) and not caller.modern:
+                # A modern-only server; remembered, so that only the first legacy caller pays for finding out.
+                self._legacy[spec.fingerprint] = False
+                return await self.take(spec, caller)
+            raise
+
+    def give_back(self, connection: Connection) -> None:
+        """A call ended; a `transient` process ends with it."""
+        if self._passing and self._passing.pop(connection, None) is not None:
+            self._tasks.start(connection.close(), name="end of a transient process")
+
+    async def open(self, spec: ServerSpec, line: Line | None = None) -> Connection:
+        """Connect a line, once for all who ask meanwhile."""
+        line = line or Line(spec.name, spec.fingerprint)
+        opening = self._opening.get(line)
+        if opening is None:
+            opening = self._tasks.start(self._open(spec, line), name=f"connect {spec.name}")
+            opening.add_done_callback(_seen)
+            self._opening[line] = opening
+            opening.add_done_callback(lambda _: self._opening.pop(line, None))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            if opening.cancelled():
+                raise UnreachableError(f"Server {spec.name!r} was removed.") from None
+            raise
+
+    def hear(self, spec: ServerSpec, method: str, params: bytes) -> None:
+        """Pass on what a server said to nobody in particular."""
+        self._outside.hear(Line(spec.name, spec.fingerprint), method, params)
+
+    def gate(self, server: str) -> Gate:
+        """The server's record of failures."""
+        return self._gates.setdefault(server, Gate())
+
+    def lost(self, line: Line, connection: Connection, reason: str) -> None:
+        """Note that a connection died; one that lived briefly keeps the gate shut for a while."""
+        held = self._held.get(line)
+        if held is not None and held.connection is connection:
+            del self._held[line]
+            if time.monotonic() - held.since < SHORT_LIFE:
+                self.gate(line.server).failed(time.monotonic(), reason, random.random())  # noqa: S311 - jitter
+
+    def connections(self, server: str) -> list[Connection]:
+        """The live connections to a server."""
+        return [held.connection for line, held in self._held.items() if line.server == server and held.connection.alive]
+
+    async def close_idle(self, server: str, idle: float) -> bool:
+        """Close a server's connections that nobody used for so long; whether none is left."""
+        now = time.monotonic()
+        mine = [(line, held.connection) for line, held in self._held.items() if line.server == server]
+        await self._close([line for line, c in mine if not c.busy and now - c.last_used >= idle])
+        return not any(line.server == server for line in self._held)
+
+    async def remove(self, server: str) -> None:
+        """Close everything that belongs to a server."""
+        self._gates.pop(server, None)
+        await self._close([line for line in self._held if line.server == server])
+
+    def owned(self, owner: str) -> list[Connection]:
+        """The live connections that belong to one caller."""
+        return [held.connection for line, held in self._held.items() if line.owner == owner]
+
+    async def end_owner(self, owner: str) -> None:
+        """A caller's session ended, and with it the connections that were its own."""
+        await self._close([line for line in self._held if line.owner == owner])
+
+    async def close(self) -> None:
+        """Close everything."""
+        await self._close(list(self._held))
+        for connection in list(self._passing):
+            await connection.close()
+        self._client.close()
+
+    async def sweep(self) -> None:
+        """Forget dead connections."""
+        while True:
+            await asyncio.sleep(SWEEP)
+            for line, held in list(self._held.items()):
+                if not held.connection.alive:
+                    self.lost(line, held.connection, "the connection was lost")
+
+    async def _close(self, lines: list[Line]) -> None:
+        closing = [self._held.pop(line).connection.close() for line in lines if line in self._held]
+        for line, opening in list(self._opening.items()):
+            if line in lines:
+                opening.cancel()
+        await asyncio.gather(*closing, return_exceptions=True)
+
+    async def _open(self, spec: ServerSpec, line: Line) -> Connection:
+        stale = self._held.get(line)
+        if stale is not None and not stale.connection.alive:
+            self.lost(line, stale.connection, "the connection was lost")
+        connection = await self._connect(spec, line)
+        if line.era == "auto":
+            line = dataclasses.replace(line, era="modern" if connection.profile.modern else "legacy")
+        self._held[line] = _Held(connection, time.monotonic())
+        return connection
+
+    async def _connect(self, spec: ServerSpec, line: Line) -> Connection:
+        gate = self.gate(spec.name)
+        wait = gate.wait(time.monotonic())
+        if spec.problem:
+            raise UnreachableError(f"Server {spec.name!r} cannot be used: {spec.problem}")
+        if wait > PATIENCE:
+            raise UnreachableError(
+                f"Server {spec.name!r} failed {gate.failures} times in a row, and is tried again in {wait:.0f} s.",
+                hint=gate.reason,
+            )
+        if wait:
+            await asyncio.sleep(wait)
+        ask_owner = partial(self._outside.ask_owner, line.owner) if line.owner else None
+        ended = partial(self._outside.ended, line)
+        ends = Ends(partial(self._outside.hear, line), ended, ask_owner, line.capabilities)
+        try:
+            connection = await self._dial(spec, ends, spec.era if line.era == "auto" else line.era)
+        except AuthorizationNeededError:
+            raise
+        except UpstreamError as error:
+            gate.failed(time.monotonic(), str(error), random.random())  # noqa: S311 - jitter
+            raise
+        if line.era == "auto":
+            self._modern[spec.fingerprint] = connection.profile.modern
+        gate.worked()
+        return connection
+
+    async def _dial(self, spec: ServerSpec, ends: Ends, era: str) -> Connection:
+        if spec.kind == "stdio":
+            return await connect_stdio(spec, ends, self._warden, era=era)
+        if spec.kind == "sse":
+            return await connect_sse(spec, ends, self._client, self._tasks)
+        remote = Remote(spec, ends, self._client, self._tasks)
+        try:
+            await remote.open(era=era)
+        except NotStreamableError as error:
+            if spec.transport == "http" or era == "modern":
+                raise
+            try:
+                return await connect_sse(spec, ends, self._client, self._tasks)
+            except AuthorizationNeededError:
+                raise
+            except UpstreamError:
+                raise error from None
+        remote.listen()
+        return remote
+
+
+@asynccontextmanager
+async def open_pool(outside: Outside) -> AsyncGenerator[Pool]:
+    """A pool for the body; with it end all connections and all processes."""
+    async with open_tasks() as tasks, open_warden() as warden:
+        pool = Pool(tasks, warden, outside)
+        tasks.start(pool.sweep(), name="pool sweep")
+        try:
+            yield pool
+        finally:
+            await pool.close()
+
+
+@lru_cache(maxsize=256)
+def askable(capabilities: bytes) -> bytes:
+    """The part of a caller's capabilities by which a server may ask it something, in one spelling."""
+    try:
+        members = read_members(capabilities)
+    except ValueError:
+        return b"{}"
+    return write_members({name: members[name] for name in ("elicitation", "roots", "sampling") if name in members})
+
+
+def _seen(task: asyncio.Task[Connection]) -> None:
+    # Whoever waits gets the error; when nobody does, it is in the gate's record, and not news.
+    if not task.cancelled():
+        task.exception()

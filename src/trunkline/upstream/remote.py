@@ -1,0 +1,511 @@
+"""Servers reached over streamable HTTP, in either era: every request is a POST of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping
+from urllib.parse import urljoin
+
+from trunkline import __version__
+from trunkline.config import ServerSpec
+from trunkline.errors import (
+    AuthorizationNeededError,
+    ProtocolError,
+    SessionLostError,
+    UnreachableError,
+    UpstreamError,
+)
+from trunkline.model import Answer, Profile, Question, Reply
+from trunkline.tasks import Tasks
+from trunkline.upstream.connection import (
+    Ends,
+    checked_reply,
+    discover_params,
+    initialize_params,
+    legacy_profile,
+    lost,
+    modern_profile,
+    refusal,
+    told_owner,
+)
+from trunkline.upstream.exchange import Exchange
+from trunkline.upstream.http1 import CONNECT_TIMEOUT, ClosedError, HttpClient, Response, request_bytes, split_url
+from trunkline.wire.envelope import Message, read_message, write_error, write_notification, write_request, write_result
+from trunkline.wire.era import MODERN_VERSIONS, speaks_modern
+from trunkline.wire.headers import encode_value
+from trunkline.wire.members import encode
+from trunkline.wire.sse import Decoder, Event, TooLongError
+
+PROBE_TIMEOUT = 10.0
+SIDE_TIMEOUT = 10.0
+"""Seconds for a message that nobody waits for: a notification, an answer to a question, a farewell."""
+MAX_REDIRECTS = 3
+POLL_AGAIN = 1.0
+"""Seconds before a stream that the server closed is asked for again, unless it names a delay."""
+
+
+class NotStreamableError(UnreachableError):
+    """The address does not take streamable HTTP; it may take the older HTTP+SSE."""
+
+
+class _Stream:
+    """The rest of an answer that comes as events."""
+
+    def __init__(self, response: Response, limit: int) -> None:
+        self.response = response
+        self.decoder = Decoder(limit)
+        self.waiting: deque[Event] = deque()
+        self.retry = POLL_AGAIN
+
+    async def next_event(self) -> Event | None:
+        while not self.waiting:
+            piece = await self.response.next_piece()
+            if not piece:
+                return None
+            self.waiting.extend(self.decoder.feed(piece))
+        return self.waiting.popleft()
+
+
+class Remote:
+    """A line to one remote server; it has a session if the server is a legacy one that gives sessions."""
+
+    def __init__(self, spec: ServerSpec, ends: Ends, client: HttpClient, tasks: Tasks) -> None:
+        self.spec, self.ends = spec, ends
+        self.profile = Profile()
+        self.log_level = ""
+        self._in_flight = 0
+        self.last_used = time.monotonic()
+        self._client, self._tasks = client, tasks
+        self._origin, self._target = split_url(spec.url)
+        self._session = b""
+        self._count = 0
+        self._ended = ""
+        self._streams: dict[Exchange, _Stream] = {}
+        self._listening: asyncio.Task[None] | None = None
+        self._own_headers = {name.lower().encode(): value.encode() for name, value in spec.headers.items()}
+        self._headers: dict[bytes, bytes] = {}
+        self._head = b""
+        self._redirects = 0
+
+    @property
+    def alive(self) -> bool:
+        return not self._ended
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._in_flight or self._streams)
+
+    @property
+    def last_words(self) -> str:
+        return ""
+
+    async def open(self, *, era: str) -> None:
+        """Find out how the server speaks, and shake hands where it wants that."""
+        if era != "legacy":
+            self._prepare(MODERN_VERSIONS[0])
+            reply, status = await self._probe()
+            if reply is not None and speaks_modern(reply, over_http=True, status=status):
+                if reply.error:
+                    raise UnreachableError(f"Server {self.spec.name!r} refused: {reply.error[:200].decode()}")
+                self.profile = modern_profile(self.spec.name, reply.result)
+                return
+            if era == "modern":
+                raise UnreachableError(f"Server {self.spec.name!r} does not speak 2026-07-28.")
+        self._prepare("")
+        await self._initialize()
+
+    async def request(self, exchange: Exchange) -> Reply:
+        if self._ended:
+            raise SessionLostError(f"The session with server {self.spec.name!r} {self._ended}.")
+        self._count += 1
+        exchange.number = self._count
+        exchange.connection = self
+        self._in_flight += 1
+        exchange.start_clock()
+        settled = False
+        try:
+            reply = await self._send(exchange)
+            settled = True
+            return reply
+        except SessionLostError:
+            settled = True
+            self._ended = "was lost"
+            self.ends.ended(self._ended)
+            raise
+        except (UnreachableError, ProtocolError):
+            settled = True
+            self._forget(exchange)
+            raise
+        finally:
+            self._leave(exchange, settled)
+
+    async def resume(self, exchange: Exchange, answers: Mapping[str, Answer]) -> Reply:
+        if exchange not in self._streams:
+            raise lost(self.spec, exchange, "closed the stream")
+        self._in_flight += 1
+        exchange.start_clock()
+        settled = False
+        try:
+            for server_id, answer in exchange.answered(dict(answers)):
+                await self._post_answer(server_id, answer)
+            reply = await self._advance(exchange, self._streams[exchange])
+            settled = True
+            return reply
+        finally:
+            self._leave(exchange, settled)
+
+    def cancel(self, exchange: Exchange, reason: str) -> None:
+        if not self.profile.modern and not self._ended:
+            self.notify("notifications/cancelled", encode({"requestId": exchange.number, "reason": reason}))
+        self._forget(exchange)
+
+    def notify(self, method: str, params: bytes) -> None:
+        self._tasks.start(self._post_quietly(write_notification(method, params)), name=f"{self.spec.name} {method}")
+
+    async def close(self) -> None:
+        self._ended = "was closed"
+        if self._listening is not None:
+            self._listening.cancel()
+        for stream in self._streams.values():
+            stream.response.close()
+        self._streams.clear()
+        if self._session:
+            try:
+                async with asyncio.timeout(1.0):
+                    await self._exchange_bytes(b"DELETE", b"")
+            except (UpstreamError, TimeoutError):
+                pass  # the server may be gone, or not know farewells
+
+    def listen(self) -> None:
+        """Keep a legacy server's own stream open, where it has one, for what belongs to no call."""
+        if self._listening is None and not self.profile.modern:
+            self._listening = self._tasks.start(self._keep_listening(), name=f"{self.spec.name} listens")
+
+    # Sending.
+
+    async def _send(self, exchange: Exchange) -> Reply:
+        body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
+        response = await self._post(exchange, self._request(exchange, body))
+        if response.streams and response.status == 200:
+            stream = self._streams[exchange] = _Stream(response, self.spec.answer_limit)
+            return await self._advance(exchange, stream)
+        message = self._read_answer(response)
+        if message.method or (message.number != exchange.number and not message.error):
+            raise ProtocolError(f"Server {self.spec.name!r} answered another request than {exchange.method}.")
+        return checked_reply(exchange, message.result, message.error, modern=self.profile.modern)
+
+    async def _post(self, exchange: Exchange, request: bytes) -> Response:
+        for attempt in range(2):
+            used = False
+            response: Response | None = None
+            try:
+                async with asyncio.timeout(min(exchange.timeout, CONNECT_TIMEOUT)):
+                    response, used = await self._client.send(self._origin, request, limit=self.spec.answer_limit)
+                exchange.abort = response.fail
+                await response.ready()
+                return response
+            except TimeoutError as error:
+                raise UnreachableError(f"Server {self.spec.name!r} does not answer.") from error
+            except UnreachableError as error:
+                raise UnreachableError(f"Server {self.spec.name!r} cannot be reached: {error.message}") from error
+            except ProtocolError as error:
+                raise ProtocolError(f"Server {self.spec.name!r} answered badly: {error.message}") from error
+            except ClosedError as error:
+                # A kept connection may close just as we write. What is safe to repeat is repeated, on a new one.
+                if used and error.untouched and exchange.safe_to_repeat and attempt == 0:
+                    continue
+                raise lost(self.spec, exchange, "closed the connection") from error
+            except asyncio.CancelledError:
+                if response is not None:
+                    response.close()
+                raise
+        raise AssertionError("unreachable")
+
+    def _read_answer(self, response: Response) -> Message:
+        status, body = response.status, response.body()
+        if status == 401 or (status == 403 and b"www-authenticate" in response.headers):
+            raise AuthorizationNeededError(
+                f"Server {self.spec.name!r} wants authorization (HTTP {status}).",
+                hint="Give it an `Authorization` header in its `headers`.",
+            )
+        if status == 404 and self._session:
+            raise SessionLostError(f"Server {self.spec.name!r} no longer knows our session.")
+        if body[:1] == b"{":
+            try:
+                message = read_message(body)
+            except ValueError as error:
+                raise ProtocolError(f"Server {self.spec.name!r} sent something unreadable ({error}).") from error
+            if message.result or message.error or message.method:
+                return message
+        if status >= 400:
+            raise self._http_error(status)
+        if 300 <= status < 400:
+            raise UnreachableError(f"Server {self.spec.name!r} redirects elsewhere (HTTP {status}); we do not follow.")
+        raise ProtocolError(f"Server {self.spec.name!r} answered HTTP {status} without a JSON-RPC message.")
+
+    def _http_error(self, status: int) -> UpstreamError:
+        text = f"Server {self.spec.name!r} answered HTTP {status}."
+        if status == 429:
+            return UnreachableError(text, hint="It asks for fewer calls; try again later.")
+        return NotStreamableError(text) if status in (400, 404, 405) else UpstreamError(text)
+
+    # Receiving.
+
+    async def _advance(self, exchange: Exchange, stream: _Stream) -> Reply:
+        """Read events until there is a reply, or a question."""
+        while True:
+            try:
+                event = await stream.next_event()
+            except ClosedError:
+                event = None
+            except TooLongError as error:
+                stream.response.close()
+                raise ProtocolError(f"Server {self.spec.name!r} sent {error}.") from error
+            if event is None:
+                stream = await self._reopen(exchange, stream)
+                continue
+            if event.retry >= 0:
+                stream.retry = event.retry / 1000
+            reply = self._take(exchange, event.data) if event.data else None
+            if reply is not None:
+                if not reply.questions:
+                    stream.response.close()
+                    self._streams.pop(exchange, None)
+                return reply
+
+    def _take(self, exchange: Exchange, data: bytes) -> Reply | None:
+        try:
+            message = read_message(data)
+        except ValueError as error:
+            raise ProtocolError(f"Server {self.spec.name!r} sent something unreadable ({error}).") from error
+        if not message.method:
+            if message.number != exchange.number:
+                return None
+            return checked_reply(exchange, message.result, message.error, modern=self.profile.modern)
+        if message.id:
+            return self._take_question(exchange, message)
+        if message.method == "notifications/progress":
+            exchange.sign_of_life()
+        exchange.listener.notify(message.method, message.params)
+        return None
+
+    def _take_question(self, exchange: Exchange, message: Message) -> Reply | None:
+        if message.method == "ping":
+            self._tasks.start(self._post_quietly(write_result(message.id, b"{}")), name="pong")
+            return None
+        exchange.ask(f"q{message.id.decode(errors='replace')}", Question(message.method, message.params), message.id)
+        return exchange.take_questions(modern=self.profile.modern)
+
+    async def _reopen(self, exchange: Exchange, stream: _Stream) -> _Stream:
+        """A legacy server may close a stream and be polled for the rest of it."""
+        if not stream.decoder.last_id or self.profile.modern:
+            self._streams.pop(exchange, None)
+            raise lost(self.spec, exchange, "closed the stream")
+        exchange.listener.hang_up(stream.retry)
+        await asyncio.sleep(stream.retry)
+        response = await self._get(stream.decoder.last_id)
+        exchange.abort = response.fail
+        await response.ready()
+        if response.status != 200 or not response.streams:
+            raise lost(self.spec, exchange, "closed the stream")
+        fresh = self._streams[exchange] = _Stream(response, self.spec.answer_limit)
+        fresh.decoder.last_id, fresh.retry = stream.decoder.last_id, stream.retry
+        return fresh
+
+    async def _keep_listening(self) -> None:
+        last_id, delay = "", POLL_AGAIN
+        while not self._ended:
+            try:
+                response = await self._get(last_id)
+                await response.ready()
+                if response.status != 200 or not response.streams:
+                    return
+                stream = _Stream(response, self.spec.answer_limit)
+                while (event := await stream.next_event()) is not None:
+                    last_id = stream.decoder.last_id or last_id
+                    delay = event.retry / 1000 if event.retry >= 0 else POLL_AGAIN
+                    if event.data:
+                        self._hear(event.data)
+            except (UpstreamError, ValueError):
+                delay = min(delay * 2, 60.0)
+            await asyncio.sleep(delay)
+
+    def _hear(self, data: bytes) -> None:
+        message = read_message(data)
+        if not message.method:
+            return
+        if not message.id:
+            self.ends.hear(message.method, message.params)
+        elif message.method == "ping":
+            self._reply_later(message.id, Answer(result=b"{}"))
+        elif self.ends.ask_owner is not None:
+            question = self.ends.ask_owner(message.method, message.params)
+            told_owner(question, lambda answer: self._reply_later(message.id, answer))
+        else:
+            self._reply_later(message.id, refusal(message.method))
+
+    def _reply_later(self, server_id: bytes, answer: Answer) -> None:
+        self._tasks.start(self._post_answer_quietly(server_id, answer), name=f"{self.spec.name} answer")
+
+    # Handshake.
+
+    async def _probe(self) -> tuple[Message | None, int]:
+        exchange = self._own("server/discover", discover_params(), min(PROBE_TIMEOUT, self.spec.start_timeout))
+        self._count += 1
+        exchange.number = self._count
+        exchange.start_clock()
+        try:
+            body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
+            response = await self._post(exchange, self._request(exchange, body))
+            if response.status in (307, 308) and self._redirected(response):
+                return await self._probe()
+            if response.status in (401, 403):
+                self._read_answer(response)
+            if response.streams:
+                stream = _Stream(response, self.spec.answer_limit)
+                reply = await self._advance(exchange, stream)
+                return Message(result=reply.result, error=reply.error), response.status
+            return read_message(response.body()), response.status
+        except (ProtocolError, ValueError):
+            return None, 0
+        except AuthorizationNeededError:
+            raise
+        except UnreachableError:
+            raise
+        except UpstreamError:
+            return None, 0
+        finally:
+            exchange.stop_clock()
+
+    def _redirected(self, response: Response) -> bool:
+        # Only within the same origin: a server must not send our headers elsewhere.
+        origin, target = split_url(urljoin(self.spec.url, response.headers.get(b"location", b"").decode("latin-1")))
+        self._redirects += 1
+        if origin != self._origin or self._redirects > MAX_REDIRECTS:
+            raise UnreachableError(
+                f"Server {self.spec.name!r} redirects to another place.", hint="Configure the address it redirects to."
+            )
+        self._target = target
+        self._prepare(MODERN_VERSIONS[0])
+        return True
+
+    async def _initialize(self) -> None:
+        exchange = self._own("initialize", initialize_params(self.ends.capabilities), self.spec.start_timeout)
+        self._count += 1
+        exchange.number = self._count
+        exchange.start_clock()
+        try:
+            body = write_request(b"%d" % exchange.number, "initialize", exchange.params)
+            response = await self._post(exchange, self._request(exchange, body))
+            session = response.headers.get(b"mcp-session-id", b"")
+            self.profile = Profile(modern=False)
+            if response.streams and response.status == 200:
+                reply = await self._advance(exchange, _Stream(response, self.spec.answer_limit))
+            else:
+                message = self._read_answer(response)
+                if response.status in (400, 404, 405) and message.error:
+                    raise NotStreamableError(f"Server {self.spec.name!r} refused: {message.error[:200].decode()}")
+                reply = checked_reply(exchange, message.result, message.error, modern=False)
+        finally:
+            exchange.stop_clock()
+        if reply.error:
+            raise UnreachableError(f"Server {self.spec.name!r} refused to initialize: {reply.error[:200].decode()}")
+        self.profile = legacy_profile(self.spec.name, reply.result)
+        self._session = session
+        self._prepare(self.profile.version)
+        await self._post_message(write_notification("notifications/initialized"))
+
+    # Bytes.
+
+    def _prepare(self, version: str) -> None:
+        """The part of a request that never changes, made once."""
+        headers = {
+            b"host": self._origin.authority.encode(),
+            b"user-agent": f"trunkline/{__version__}".encode(),
+            b"content-type": b"application/json",
+            b"accept": b"application/json, text/event-stream",
+            b"accept-encoding": b"identity",
+            **self._own_headers,
+        }
+        if version:
+            headers[b"mcp-protocol-version"] = version.encode()
+        if self._session:
+            headers[b"mcp-session-id"] = self._session
+        self._headers = headers
+        self._head = request_bytes(b"POST", self._target, headers, b"").partition(b"content-length")[0]
+
+    def _request(self, exchange: Exchange, body: bytes) -> bytes:
+        modern = self._headers.get(b"mcp-protocol-version") in _MODERN
+        lines = [self._head]
+        if modern:
+            lines += (b"mcp-method: ", exchange.method.encode(), b"\r\n")
+            if exchange.name:
+                lines += (b"mcp-name: ", encode_value(exchange.name), b"\r\n")
+            for name, value in exchange.headers.items():
+                lines += (name, b": ", value, b"\r\n")
+        lines += (b"content-length: %d\r\n\r\n" % len(body), body)
+        return b"".join(lines)
+
+    async def _get(self, last_id: str) -> Response:
+        headers = {**self._headers, b"accept": b"text/event-stream"}
+        del headers[b"content-type"]
+        if last_id:
+            headers[b"last-event-id"] = last_id.encode()
+        request = request_bytes(b"GET", self._target, headers, b"")
+        response, _ = await self._client.send(self._origin, request, limit=self.spec.answer_limit)
+        return response
+
+    async def _exchange_bytes(self, method: bytes, body: bytes) -> Response:
+        request = request_bytes(method, self._target, self._headers, body)
+        response, _ = await self._client.send(self._origin, request, limit=self.spec.answer_limit)
+        try:
+            await response.ready()
+        finally:
+            response.close()
+        return response
+
+    async def _post_message(self, text: bytes) -> None:
+        """Send what gets no answer: a notification, or an answer of ours."""
+        try:
+            async with asyncio.timeout(SIDE_TIMEOUT):
+                response = await self._exchange_bytes(b"POST", text)
+        except TimeoutError as error:
+            raise UnreachableError(f"Server {self.spec.name!r} does not take messages.") from error
+        if response.status == 404 and self._session:
+            raise SessionLostError(f"Server {self.spec.name!r} no longer knows our session.")
+
+    async def _post_answer(self, server_id: bytes, answer: Answer) -> None:
+        text = write_error(server_id, answer.error) if answer.error else write_result(server_id, answer.result or b"{}")
+        await self._post_message(text)
+
+    async def _post_quietly(self, text: bytes) -> None:
+        try:
+            await self._post_message(text)
+        except UpstreamError:
+            pass  # nobody waits for it, and the next request will find out what is wrong
+
+    async def _post_answer_quietly(self, server_id: bytes, answer: Answer) -> None:
+        try:
+            await self._post_answer(server_id, answer)
+        except UpstreamError:
+            pass
+
+    def _own(self, method: str, params: bytes, timeout: float) -> Exchange:
+        return Exchange(self.spec.name, method, params, timeout=timeout, max_timeout=timeout, safe_to_repeat=True)
+
+    def _forget(self, exchange: Exchange) -> None:
+        stream = self._streams.pop(exchange, None)
+        if stream is not None:
+            stream.response.close()
+
+    def _leave(self, exchange: Exchange, settled: bool) -> None:
+        exchange.stop_clock()
+        self._in_flight -= 1
+        self.last_used = time.monotonic()
+        if not settled:
+            self.cancel(exchange, "The caller withdrew, or the time was up.")
+
+
+_MODERN = frozenset(version.encode() for version in MODERN_VERSIONS)

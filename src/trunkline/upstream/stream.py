@@ -1,0 +1,269 @@
+"""A connection over one stream of messages (stdio, HTTP+SSE): requests are told apart by their ids."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from trunkline.config import ServerSpec
+from trunkline.errors import ProtocolError, UnreachableError, UpstreamError
+from trunkline.model import Answer, Profile, Question, Reply
+from trunkline.upstream.connection import (
+    Ends,
+    checked_reply,
+    discover_params,
+    initialize_params,
+    legacy_profile,
+    lost,
+    modern_profile,
+    refusal,
+    told_owner,
+)
+from trunkline.upstream.exchange import Exchange
+from trunkline.wire import meta
+from trunkline.wire.envelope import (
+    Message,
+    guess_number,
+    read_message,
+    write_error,
+    write_notification,
+    write_request,
+    write_result,
+)
+from trunkline.wire.era import speaks_modern
+from trunkline.wire.members import encode, read_members, write_members
+
+PROBE_TIMEOUT = 5.0
+UNSENT_LIMIT = 8 * 2**20
+"""Bytes a server may leave unread before further calls to it are refused."""
+
+
+class StreamConnection:
+    """Multiplexes requests over a stream that somebody else opened; `send` writes one message to it."""
+
+    def __init__(self, spec: ServerSpec, ends: Ends) -> None:
+        self.spec, self.ends = spec, ends
+        self.profile = Profile()
+        self.log_level = ""
+        self.last_used = time.monotonic()
+        self.send: Callable[[bytes], None] = _not_open
+        self.unsent: Callable[[], int] = lambda: 0
+        self.on_close: Callable[[], Awaitable[None]] | None = None
+        self.words: Callable[[], str] = str
+        self._count = 0
+        self._open: dict[int, Exchange] = {}
+        """Requests without an answer: waited for, or parked."""
+        self._ended = ""
+
+    @property
+    def alive(self) -> bool:
+        return not self._ended
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._open)
+
+    @property
+    def last_words(self) -> str:
+        return self.words()
+
+    async def open(self, *, era: str) -> None:
+        """Find out how the server speaks, and shake hands where it wants that."""
+        if era != "legacy":
+            found = await self._probe()
+            if found is not None:
+                self.profile = found
+                return
+            if era == "modern":
+                raise UnreachableError(
+                    f"Server {self.spec.name!r} does not speak 2026-07-28.", hint="Leave its `era` out."
+                )
+        params = initialize_params(self.ends.capabilities)
+        reply = await self.request(self._own("initialize", params, self.spec.start_timeout))
+        if reply.error:
+            raise UnreachableError(f"Server {self.spec.name!r} refused to initialize: {reply.error[:200].decode()}")
+        self.profile = legacy_profile(self.spec.name, reply.result)
+        self.notify("notifications/initialized", b"")
+
+    async def request(self, exchange: Exchange) -> Reply:
+        if self._ended:
+            raise UnreachableError(f"Server {self.spec.name!r} {self._ended}.")
+        if self.unsent() > UNSENT_LIMIT:
+            raise UnreachableError(f"Server {self.spec.name!r} does not read what it is sent.")
+        self._count += 1
+        exchange.number = self._count
+        exchange.connection = self
+        params = exchange.params
+        if exchange.token:
+            # Callers choose tokens on their own; on a shared stream each gets one that is unique.
+            params = write_members(meta.with_progress_token(read_members(params), b"%d" % self._count))
+        self.send(write_request(b"%d" % self._count, exchange.method, params))
+        return await self._wait(exchange)
+
+    async def resume(self, exchange: Exchange, answers: Mapping[str, Answer]) -> Reply:
+        if self._ended:
+            raise lost(self.spec, exchange, self._ended)
+        for server_id, answer in exchange.answered(dict(answers)):
+            self._answer(server_id, answer)
+        if exchange.questions:
+            return exchange.take_questions(modern=self.profile.modern)
+        return await self._wait(exchange)
+
+    def cancel(self, exchange: Exchange, reason: str) -> None:
+        if self._open.pop(exchange.number, None) is None:
+            return
+        exchange.asked.clear()
+        self.notify("notifications/cancelled", encode({"requestId": exchange.number, "reason": reason}))
+
+    def notify(self, method: str, params: bytes) -> None:
+        if not self._ended:
+            self.send(write_notification(method, params))
+
+    async def close(self) -> None:
+        self.end("was stopped")
+        if self.on_close is not None:
+            await self.on_close()
+
+    # What arrives.
+
+    def receive(self, text: bytes) -> None:
+        """Take one message from the stream."""
+        try:
+            message = read_message(text)
+        except ValueError as error:
+            self._unreadable(text[:512], text[-512:], f"sent something unreadable ({error})")
+            return
+        if message.method:
+            self._take_request(message) if message.id else self._take_notification(message)
+        else:
+            self._take_response(message)
+
+    def too_long(self, head: bytes, tail: bytes) -> None:
+        """Take note of a message that was dropped for its size."""
+        self._unreadable(head, tail, f"sent more than {self.spec.answer_limit} bytes in one message")
+
+    def refuse(self, number: int, why: str) -> None:
+        """One request could not be sent at all."""
+        exchange = self._open.get(number)
+        if exchange is not None:
+            exchange.settle(UnreachableError(f"Server {self.spec.name!r} {why}."))
+
+    def end(self, why: str) -> None:
+        """The stream is over: everyone who waits hears why."""
+        if self._ended:
+            return
+        self._ended = why
+        for exchange in list(self._open.values()):
+            exchange.settle(lost(self.spec, exchange, why))
+        self._open.clear()
+        self.ends.ended(why)
+
+    def _take_response(self, message: Message) -> None:
+        exchange = self._open.get(message.number)
+        if exchange is None:
+            return  # too late, twice, or never asked for
+        try:
+            exchange.settle(checked_reply(exchange, message.result, message.error, modern=self.profile.modern))
+        except ProtocolError as error:
+            exchange.settle(error)
+
+    def _take_notification(self, message: Message) -> None:
+        if message.method == "notifications/progress":
+            self._take_progress(message.params)
+            return
+        if message.method == "notifications/cancelled":
+            return
+        exchange = self._only_one()
+        if exchange is not None and message.method == "notifications/message":
+            exchange.listener.notify(message.method, message.params)
+            return
+        self.ends.hear(message.method, message.params)
+
+    def _take_progress(self, params: bytes) -> None:
+        try:
+            members = read_members(params)
+            exchange = self._open[int(members["progressToken"])]
+        except (ValueError, KeyError):
+            return
+        exchange.sign_of_life()
+        if exchange.token:
+            members["progressToken"] = exchange.token
+            exchange.listener.notify("notifications/progress", write_members(members))
+
+    def _take_request(self, message: Message) -> None:
+        if message.method == "ping":
+            self._answer(message.id, Answer(result=b"{}"))
+            return
+        exchange = self._latest() if self.ends.ask_owner is not None else None
+        if exchange is not None:
+            # Every call on this stream is the owner's, so the question reaches the right caller whichever call it is.
+            exchange.ask(f"q{message.id.decode(errors='replace')}", Question(message.method, message.params), message.id)
+            if exchange.waiting:
+                exchange.settle(exchange.take_questions(modern=self.profile.modern))
+        elif self.ends.ask_owner is not None:
+            told_owner(self.ends.ask_owner(message.method, message.params), lambda a: self._answer(message.id, a))
+        else:
+            self._answer(message.id, refusal(message.method))
+
+    def _unreadable(self, head: bytes, tail: bytes, what: str) -> None:
+        number = guess_number(head, tail)
+        if number < 0 and len(self._open) == 1:
+            number = next(iter(self._open))
+        exchange = self._open.get(number)
+        if exchange is not None:
+            exchange.settle(ProtocolError(f"Server {self.spec.name!r} {what}."))
+
+    # Helpers.
+
+    async def _wait(self, exchange: Exchange) -> Reply:
+        self._open[exchange.number] = exchange
+        exchange.abort = exchange.settle
+        exchange.start_clock()
+        settled = False
+        try:
+            reply = await exchange.outcome()
+            settled = True
+            if not reply.questions:
+                self._open.pop(exchange.number, None)
+            return reply
+        finally:
+            exchange.stop_clock()
+            self.last_used = time.monotonic()
+            if not settled:
+                self.cancel(exchange, "The caller withdrew, or the time was up.")
+
+    async def _probe(self) -> Profile | None:
+        limit = min(PROBE_TIMEOUT, self.spec.start_timeout / 2)
+        try:
+            reply = await self.request(self._own("server/discover", discover_params(), limit))
+        except UpstreamError:
+            if self._ended:
+                raise UnreachableError(f"Server {self.spec.name!r} {self._ended}.") from None
+            return None
+        answer = Message(result=reply.result, error=reply.error)
+        if not speaks_modern(answer, over_http=False):
+            return None
+        if reply.error:
+            raise UnreachableError(f"Server {self.spec.name!r} refused to introduce itself: {reply.error[:200].decode()}")
+        return modern_profile(self.spec.name, reply.result)
+
+    def _own(self, method: str, params: bytes, timeout: float) -> Exchange:
+        return Exchange(self.spec.name, method, params, timeout=timeout, max_timeout=timeout, safe_to_repeat=True)
+
+    def _answer(self, server_id: bytes, answer: Answer) -> None:
+        if self._ended:
+            return
+        if answer.error:
+            self.send(write_error(server_id, answer.error))
+        else:
+            self.send(write_result(server_id, answer.result or b"{}"))
+
+    def _only_one(self) -> Exchange | None:
+        return next(iter(self._open.values())) if len(self._open) == 1 else None
+
+    def _latest(self) -> Exchange | None:
+        return next(reversed(self._open.values())) if self._open else None
+
+
+def _not_open(text: bytes) -> None:
+    raise UnreachableError("The stream is not open yet.")

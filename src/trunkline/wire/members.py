@@ -1,0 +1,130 @@
+"""The members of a JSON object, each kept as the bytes that were sent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from trunkline.errors import RefusedError
+
+Members = dict[str, bytes]
+"""Name to value, in the order of the text; values are JSON as it was written."""
+
+_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_scanner = json.JSONDecoder(parse_constant=lambda name: _refuse(f"{name} is not JSON"))
+
+
+def read_members(text: bytes) -> Members:
+    """Split one JSON object; ValueError when it is not one. A repeated name keeps its last value."""
+    try:
+        found = _decode(text)
+    except msgspec.DecodeError:
+        # msgspec refuses lone surrogates ("\\ud83d"), which truncating servers do send; the slow scanner takes them.
+        return dict(scan_members(text))
+    except RecursionError:
+        raise ValueError("JSON is nested too deeply") from None
+    return {name: bytes(value) for name, value in found.items()}
+
+
+def read_unambiguous(text: bytes) -> Members:
+    """Split an object that must not name anything twice, lest two readers of it disagree."""
+    members = read_members(text)
+    if not _plainly_unique(members, text):
+        names = [name for name, _ in scan_members(text)]
+        if len(names) != len(members):
+            raise RefusedError("A name occurs twice in one JSON object.", code=-32600)
+    return members
+
+
+def write_members(members: Members) -> bytes:
+    """Join members into an object, each value as it was."""
+    return b"{" + b",".join([_quoted(name) + b":" + value for name, value in members.items()]) + b"}"
+
+
+def scan_members(text: bytes) -> list[tuple[str, bytes]]:
+    """Every name and value of an object, repeated names included: slow, and lenient about surrogates alone."""
+    try:
+        source = text.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError("not UTF-8") from error
+    try:
+        return _scan(source)
+    except (IndexError, RecursionError, StopIteration) as error:
+        raise ValueError("not a JSON object") from error
+
+
+def is_object(value: bytes) -> bool:
+    """Whether a JSON value is an object, judged by its first byte."""
+    return value[:1] == b"{"
+
+
+def decode(value: bytes) -> Any:
+    """Read a JSON value wholly; ValueError when it is not JSON."""
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return _scanner.decode(value.decode())
+    except RecursionError:
+        raise ValueError("JSON is nested too deeply") from None
+
+
+def encode(value: Any) -> bytes:
+    """Write a JSON value."""
+    return msgspec.json.encode(value)
+
+
+def _plainly_unique(members: Members, text: bytes) -> bool:
+    # Written without spaces, an object is exactly as long as its distinct members: no room for a second copy.
+    count = len(members)
+    compact = 1 + 4 * count if count else 2
+    for name, value in members.items():
+        compact += len(name.encode()) + len(value)
+    if compact == len(text):
+        return True
+    # Python's own style, compared letter by letter.
+    return b"{" + b", ".join([b'"%b": %b' % (name.encode(), value) for name, value in members.items()]) + b"}" == text
+
+
+def _quoted(name: str) -> bytes:
+    return msgspec.json.encode(name)
+
+
+def _refuse(reason: str) -> Any:
+    raise ValueError(reason)
+
+
+_SPACE = " \t\n\r"
+
+
+def _scan(source: str) -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+    at = _skip(source, 0)
+    if source[at] != "{":
+        raise ValueError("not a JSON object")
+    at = _skip(source, at + 1)
+    while source[at] != "}":
+        if found:
+            if source[at] != ",":
+                raise ValueError("a comma is missing")
+            at = _skip(source, at + 1)
+        if source[at] != '"':
+            raise ValueError("a name is missing")
+        name, at = _scanner.raw_decode(source, at)
+        at = _skip(source, at)
+        if source[at] != ":":
+            raise ValueError("a colon is missing")
+        start = _skip(source, at + 1)
+        _, at = _scanner.raw_decode(source, start)
+        found.append((name, source[start:at].encode()))
+        at = _skip(source, at)
+    if _skip(source, at + 1) != len(source):
+        raise ValueError("text after the object")
+    return found
+
+
+def _skip(source: str, at: int) -> int:
+    while at < len(source) and source[at] in _SPACE:
+        at += 1
+    return at

@@ -1,0 +1,97 @@
+"""What a modern request says about itself in `_meta`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trunkline.errors import RefusedError
+from trunkline.wire.envelope import INVALID_PARAMS, read_string
+from trunkline.wire.era import MODERN_VERSIONS, UNSUPPORTED_VERSION
+from trunkline.wire.members import Members, encode, is_object, read_unambiguous, write_members
+
+PREFIX = "io.modelcontextprotocol/"
+VERSION = PREFIX + "protocolVersion"
+CAPABILITIES = PREFIX + "clientCapabilities"
+CLIENT_INFO = PREFIX + "clientInfo"
+LOG_LEVEL = PREFIX + "logLevel"
+SERVER_INFO = PREFIX + "serverInfo"
+SUBSCRIPTION = PREFIX + "subscriptionId"
+PROGRESS_TOKEN = "progressToken"  # noqa: S105 - not a password
+
+_VERSION_MARK = VERSION.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """A modern caller's own words about one request."""
+
+    version: str
+    capabilities: bytes
+    client_info: bytes = b""
+    log_level: str = ""
+
+
+def looks_modern(params: bytes) -> bool:
+    """Whether params may carry modern metadata: quick, and never wrong when it says no."""
+    return _VERSION_MARK in params
+
+
+def read_meta(params: Members) -> Meta:
+    """Read what every modern request must carry."""
+    try:
+        members = read_unambiguous(params["_meta"])
+    except (KeyError, ValueError):
+        members = {}
+    missing = [name for name in (VERSION, CAPABILITIES) if name not in members]
+    if missing:
+        raise RefusedError(f"`params._meta` lacks {', '.join(missing)}.", code=INVALID_PARAMS)
+    version = read_string(members[VERSION])
+    if not version or not is_object(members[CAPABILITIES]):
+        raise RefusedError("`params._meta` has a field of the wrong type.", code=INVALID_PARAMS)
+    return Meta(
+        version, members[CAPABILITIES], members.get(CLIENT_INFO, b""), read_string(members.get(LOG_LEVEL, b""))
+    )
+
+
+def check_version(version: str) -> None:
+    """Refuse a revision that we do not speak."""
+    if version not in MODERN_VERSIONS:
+        raise RefusedError(
+            "Unsupported protocol version",
+            code=UNSUPPORTED_VERSION,
+            data={"supported": list(MODERN_VERSIONS), "requested": version},
+        )
+
+
+def stamp(params: Members, meta: Meta) -> Members:
+    """Params with `_meta` that says what a modern server must know; what the caller put there stays."""
+    own: Members = {VERSION: encode(meta.version), CAPABILITIES: meta.capabilities}
+    if meta.client_info:
+        own[CLIENT_INFO] = meta.client_info
+    if meta.log_level:
+        own[LOG_LEVEL] = encode(meta.log_level)
+    return {**params, "_meta": write_members(_members_of(params.get("_meta", b"")) | own)}
+
+
+def unstamp(params: Members) -> Members:
+    """Params without the modern fields of `_meta`, as a legacy server wants them."""
+    if PREFIX.encode() not in params.get("_meta", b""):
+        return params
+    kept = {name: value for name, value in _members_of(params["_meta"]).items() if not name.startswith(PREFIX)}
+    rest = {name: value for name, value in params.items() if name != "_meta"}
+    return {**rest, "_meta": write_members(kept)} if kept else rest
+
+
+def progress_token(params: Members) -> bytes:
+    """The token under which the caller wants to hear of progress; empty when it does not."""
+    meta = params.get("_meta", b"")
+    return _members_of(meta).get(PROGRESS_TOKEN, b"") if b'"progressToken"' in meta else b""
+
+
+def with_progress_token(params: Members, token: bytes) -> Members:
+    """Params that ask for progress under another token."""
+    return {**params, "_meta": write_members(_members_of(params.get("_meta", b"")) | {PROGRESS_TOKEN: token})}
+
+
+def _members_of(meta: bytes) -> Members:
+    return read_unambiguous(meta) if is_object(meta) else {}

@@ -1,0 +1,1 @@
+"""Misbehaving MCP servers: the bad luck that the gateway is tested against."""
