@@ -24,6 +24,7 @@ from trunkline.model import (
     Caller,
     Entry,
     Parked,
+    Profile,
     Reply,
     Scope,
     ServerView,
@@ -96,6 +97,19 @@ class Hub:
         """Give a call that asked something its answers."""
         call.parked, call.answers = parked, answers
         return await self._handler(call)
+
+    async def profile_for(self, caller: Caller) -> Profile | None:
+        """What the one server of bare mode says of itself to a caller of this kind; `None` when it cannot be reached."""
+        view = self.snapshot.servers.get(self.snapshot.bare)
+        spec = self._specs.get(self.snapshot.bare)
+        if spec is None or view is None:
+            return None
+        if spec.lifecycle == "transient":
+            return view.profile
+        try:
+            return (await self._live().take(spec, caller)).profile
+        except UpstreamError:
+            return view.profile
 
     def withdraw(self, parked: Parked | None) -> None:
         """Nobody will answer: the server is told that the call is off."""

@@ -1,0 +1,1 @@
+"""The `trunkline` command: one module for each family of subcommands."""

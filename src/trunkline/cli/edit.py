@@ -1,0 +1,165 @@
+"""`trunkline add`, `remove`: change the configuration file, and leave the rest of it as it is."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, cast
+
+from trunkline.cli.open import config_file
+from trunkline.cli.output import print_json, say
+from trunkline.config import parse, read_document, user_file
+from trunkline.errors import ConfigError
+
+
+def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+    """Add the commands that write."""
+    add = commands.add_parser(
+        "add",
+        parents=[common, formatted],
+        help="add a server",
+        description="Add a server: `trunkline add time uvx mcp-server-time`, or `trunkline add docs https://host/mcp`.",
+    )
+    add.add_argument("name", help="how it is called here")
+    add.add_argument("address", metavar="COMMAND|URL", help="the program to start, or the address of a remote server")
+    add.add_argument("args", nargs=argparse.REMAINDER, help="the program's arguments")
+    add.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="give it this variable; may repeat")
+    add.add_argument("--header", action="append", default=[], metavar="'NAME: VALUE'", help="send this header; may repeat")
+    add.add_argument("--cwd", help="start it in this folder")
+    add.add_argument("--transport", choices=("stdio", "http", "sse"), help="when it cannot be told from the address")
+    add.add_argument("--force", action="store_true", help="replace a server of the same name")
+    add.set_defaults(run=_add)
+    remove = commands.add_parser("remove", parents=[common, formatted], help="remove a server")
+    remove.add_argument("name")
+    remove.add_argument("--force", "-f", "--yes", "-y", action="store_true", help="do not ask")
+    remove.set_defaults(run=_remove)
+
+
+def _add(options: argparse.Namespace) -> int:
+    path = config_file(options) or user_file(os.environ)
+    spec = _spec(options)
+    # Checked before anything is written: a wrong entry would be refused at the next start.
+    parse({"servers": {options.name: spec}}, env=os.environ)
+    document = _read(path)
+    servers = _servers(document, path)
+    if options.name in servers and not options.force:
+        raise ConfigError(f"There is a server {options.name!r} already.", hint="Replace it with --force.")
+    if path.suffix != ".toml" and spec.pop("transport", ""):
+        spec["type"] = options.transport
+    servers[options.name] = spec
+    _write(path, document)
+    if options.format == "json":
+        print_json({"added": options.name, "file": str(path)})
+    else:
+        say(f"Added {options.name!r} to {path}. Try it: trunkline test {options.name}")
+    return 0
+
+
+def _remove(options: argparse.Namespace) -> int:
+    path = config_file(options)
+    if path is None:
+        raise ConfigError("There is no configuration, and so no server to remove.")
+    document = _read(path)
+    servers = _servers(document, path)
+    if options.name not in servers:
+        raise ConfigError(f"There is no server {options.name!r}.", hint=f"There are: {', '.join(servers) or 'none'}.")
+    if not options.force and not _agrees(f"Remove {options.name!r} from {path}?"):
+        say("Nothing was removed.")
+        return 1
+    del servers[options.name]
+    _write(path, document)
+    if options.format == "json":
+        print_json({"removed": options.name, "file": str(path)})
+    else:
+        say(f"Removed {options.name!r} from {path}.")
+    return 0
+
+
+def _spec(options: argparse.Namespace) -> dict[str, Any]:
+    spec: dict[str, Any] = {}
+    if options.address.startswith(("http://", "https://")):
+        spec["url"] = options.address
+        if options.args:
+            raise ConfigError("A remote server takes no arguments.", hint="Put options before the name.")
+    else:
+        words = options.address.split() if not options.args and " " in options.address else [options.address]
+        spec["command"] = words[0]
+        arguments = words[1:] + (options.args[1:] if options.args[:1] == ["--"] else options.args)
+        if arguments:
+            spec["args"] = arguments
+    if options.env:
+        spec["env"] = dict(_split(pair, "=", "--env") for pair in options.env)
+    if options.header:
+        spec["headers"] = dict(_split(pair, ":", "--header") for pair in options.header)
+    if options.cwd:
+        spec["cwd"] = str(Path(options.cwd).expanduser().resolve())
+    if options.transport:
+        spec["transport"] = options.transport
+    return spec
+
+
+def _split(pair: str, mark: str, flag: str) -> tuple[str, str]:
+    key, found, value = pair.partition(mark)
+    if not found or not key.strip():
+        raise ConfigError(f"{flag} wants NAME{mark}VALUE.")
+    return key.strip(), value.strip()
+
+
+def _agrees(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise ConfigError("Nobody can be asked here.", hint="Say --force if you are sure.")
+    say(f"{question} [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _read(path: Path) -> Any:
+    """The file in a form that keeps comments and order when it is written again."""
+    if not path.exists():
+        import tomlkit
+
+        return tomlkit.document() if path.suffix == ".toml" else {"mcpServers": {}}
+    read_document(path)  # the same complaints as everywhere
+    if path.suffix == ".toml":
+        import tomlkit
+
+        return tomlkit.parse(path.read_text(encoding="utf-8"))
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"{path} has comments, which a change would lose.", hint="Edit it by hand.") from error
+
+
+def _servers(document: Any, path: Path) -> dict[str, Any]:
+    key = "mcpServers" if "mcpServers" in document else "servers"
+    if key not in document:
+        if path.suffix == ".toml":
+            import tomlkit
+
+            document[key] = tomlkit.table(is_super_table=True)
+        else:
+            document[key] = {}
+    return cast("dict[str, Any]", document[key])
+
+
+def _write(path: Path, document: Any) -> None:
+    """Replace the file at once, readable by its owner alone: it may hold secrets."""
+    if path.suffix == ".toml":
+        import tomlkit
+
+        text = tomlkit.dumps(document)
+    else:
+        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror or error}.") from error

@@ -1,0 +1,89 @@
+"""The command line: what there is, and what happens when something goes wrong."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from trunkline import __version__
+
+if TYPE_CHECKING:
+    import argparse
+
+OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; the exit code says how it went."""
+    words = sys.argv[1:] if argv is None else argv
+    if words in (["--version"], ["-V"]):
+        print(f"trunkline {__version__}")
+        return OK
+    options = _parser().parse_args(words)
+    if not hasattr(options, "run"):
+        _parser().print_help(sys.stderr)
+        return USAGE
+    return _guarded(options)
+
+
+def _guarded(options: argparse.Namespace) -> int:
+    import logging
+
+    from trunkline.errors import ConfigError, RefusedError, TrunklineError, UnreachableError
+
+    level = logging.DEBUG if options.debug else logging.ERROR if options.quiet else logging.INFO
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    for noisy in ("watchfiles", "asyncio", "uvicorn"):
+        logging.getLogger(noisy).setLevel(max(level, logging.WARNING))
+    try:
+        return options.run(options)
+    except (ConfigError, RefusedError) as error:
+        _complain(error)
+        return USAGE
+    except UnreachableError as error:
+        _complain(error)
+        return UNREACHABLE
+    except TrunklineError as error:
+        _complain(error)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has enough of it
+        return OK
+    except Exception as error:  # noqa: BLE001 - the outermost handler: a stranger should not see a traceback
+        if options.debug:
+            raise
+        print(f"trunkline: unexpected {type(error).__name__}: {error} (run again with --debug)", file=sys.stderr)
+        return FAILED
+
+
+def _complain(error: Exception) -> None:
+    print(f"trunkline: {error}", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    from trunkline.cli import edit, show, up, use
+
+    parser = argparse.ArgumentParser(
+        prog="trunkline",
+        description="One line to every MCP tool: a gateway in front of many MCP servers.",
+        epilog="Exit codes: 0 done, 1 it failed, 2 wrong use or configuration, 3 a server cannot be reached.",
+    )
+    parser.add_argument("--version", "-V", action="version", version=f"trunkline {__version__}")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--config", metavar="FILE", help="trunkline.toml, or any MCP client's JSON file")
+    common.add_argument("--quiet", "-q", action="store_true", help="log errors only")
+    common.add_argument("--debug", action="store_true", help="log everything, and show tracebacks")
+    formatted = argparse.ArgumentParser(add_help=False)
+    formatted.add_argument("--format", choices=("table", "json", "compact"), default="table", help="how to print")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for module in (up, show, use, edit):
+        module.add_commands(commands, common, formatted)
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,83 @@
+"""`trunkline up`: start the gateway."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+from typing import Any
+
+from trunkline.cli.open import config_file, run
+from trunkline.cli.output import say
+from trunkline.config import Config, GatewayConfig, ServerSpec, default_home, load, options as options_of
+
+NOT_FLAGS = ("token",)
+"""A secret does not belong on a command line, where everyone on the machine can read it."""
+
+
+def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+    """Add `up`, with one flag for each option of `[gateway]`."""
+    up = commands.add_parser(
+        "up",
+        parents=[common],
+        help="start the gateway",
+        description="Start the gateway: all configured servers behind one URL. Without a configuration, demo servers.",
+    )
+    for option, document in options_of(GatewayConfig):
+        if option.name in NOT_FLAGS:
+            continue
+        flag = "--" + option.name.replace("_", "-")
+        shown = option.default if option.default not in ((), "") else "none"
+        up.add_argument(flag, metavar="VALUE", help=f"{document.replace('%', '%%')} (default: {shown})")
+    up.set_defaults(run=_up)
+
+
+def _up(options: argparse.Namespace) -> int:
+    from trunkline.gateway.guard import check_exposure
+    from trunkline.gateway.serve import serve
+    from trunkline.hub import Hub
+
+    names = [option.name for option, _ in options_of(GatewayConfig) if option.name not in NOT_FLAGS]
+    flags = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    path = config_file(options)
+    config = load(path, env=os.environ, flags=flags)
+    demo = path is None
+    if demo:
+        config = demo_config(config)
+    check_exposure(config.gateway)
+
+    def started(hub: Hub, url: str) -> None:
+        # What exists now lives as long as we do: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 100)
+        _greet(config, url, demo)
+
+    run(lambda: serve(config, started=started, flags=flags))
+    return 0
+
+
+def demo_config(config: Config) -> Config:
+    """The servers one gets to play with when nothing is configured."""
+    home = str(default_home(os.environ) / "demo")
+    servers = {
+        name: ServerSpec(name=name, command=sys.executable, args=("-m", f"trunkline.demo.{name}"), env={"DEMO_HOME": home})
+        for name in ("notes", "clock")
+    }
+    return Config(gateway=config.gateway, servers=servers, home=config.home)
+
+
+def _greet(config: Config, url: str, demo: bool) -> None:
+    print(f"Trunkline listens at {url}", flush=True)
+    if demo:
+        say("Nothing is configured yet, so two demo servers are there to play with: notes and clock.")
+        say("Add your own:  trunkline add time uvx mcp-server-time")
+    else:
+        say(f"{len(config.servers)} servers from {config.source}. A change of the file takes effect at once.")
+    token = ' --header "Authorization: Bearer $TOKEN"' if config.gateway.token else ""
+    say("\nConnect a client:")
+    say(f"  Claude Code   claude mcp add --transport http trunkline {url}{token}")
+    say(f'  Cursor        ~/.cursor/mcp.json:   {{"mcpServers": {{"trunkline": {{"url": "{url}"}}}}}}')
+    say(f'  VS Code       .vscode/mcp.json:     {{"servers": {{"trunkline": {{"type": "http", "url": "{url}"}}}}}}')
+    say("Stop with Ctrl-C.")

@@ -1,0 +1,148 @@
+"""`trunkline exec`, `test`: call a tool, and try whether servers work."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+from trunkline.cli.open import opened, read_config, run
+from trunkline.cli.output import print_json, say
+from trunkline.cli.show import count, described
+from trunkline.config import Config
+from trunkline.errors import ConfigError, UnknownNameError, UnreachableError
+from trunkline.model import Kind, ServerView, State, ToolResult
+
+
+def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+    """Add the commands that talk to servers."""
+    execute = commands.add_parser(
+        "exec",
+        parents=[common, formatted],
+        help="call a tool",
+        description="Call a tool: `trunkline exec time__get_current_time timezone=UTC`, or `trunkline exec time get_current_time`.",
+    )
+    execute.add_argument("names", nargs="+", metavar="TOOL", help="the tool, or its server and the tool; then KEY=VALUE")
+    execute.add_argument("--params", "-p", metavar="JSON", help="the arguments as a JSON object; - reads standard input")
+    execute.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for the call (default: 60)")
+    execute.set_defaults(run=_exec)
+    test = commands.add_parser("test", parents=[common, formatted], help="try whether servers can be reached")
+    test.add_argument("server", nargs="?", help="only this one")
+    test.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS", help="for each (default: 10)")
+    test.set_defaults(run=_test)
+
+
+def _exec(options: argparse.Namespace) -> int:
+    config = read_config(options)
+    names = [word for word in options.names if "=" not in word]
+    pairs = [word for word in options.names if "=" in word]
+    if len(names) > 2:
+        raise ConfigError("There are too many names.", hint="Write SERVER TOOL, then KEY=VALUE.")
+    arguments = {**_params(options.params), **dict(_pair(word) for word in pairs)}
+    shown, result = run(lambda: _call(config, names, arguments, options.timeout))
+    if options.format == "json":
+        print_json(json.loads(result.raw))
+    elif options.format == "compact":
+        print(result.text)
+    else:
+        _print_result(shown, result)
+    return 1 if result.is_error else 0
+
+
+async def _call(config: Config, names: list[str], arguments: dict[str, Any], timeout: float) -> tuple[str, ToolResult]:
+    only = names[0] if len(names) == 2 else ""
+    if only and only not in config.servers:
+        raise ConfigError(f"There is no server {only!r}.", hint=f"There are: {', '.join(config.servers)}.")
+    async with opened(config, timeout) as hub:
+        for entry in hub.snapshot.tools.values():
+            if (only and entry.server == only and names[1] in (entry.name, entry.shown)) or (
+                not only and names[0] == entry.shown
+            ):
+                return entry.shown, await hub.call(entry.shown, arguments, timeout=timeout)
+        away = [view for view in hub.servers() if view.state in (State.UNREACHABLE, State.NEEDS_AUTHORIZATION)]
+        if only and (view := hub.snapshot.servers.get(only)) in away and view is not None:
+            raise UnreachableError(f"Server {only!r} is {view.state.value}.", hint=view.reason)
+        close = _close(names[-1], list(hub.snapshot.tools))
+        raise UnknownNameError(
+            f"There is no tool {' '.join(names)!r}.",
+            hint=f"Did you mean {close!r}?" if close else "See `trunkline tools`.",
+        )
+
+
+def _close(name: str, known: list[str]) -> str:
+    import difflib
+
+    found = difflib.get_close_matches(name, known, 1, 0.4)
+    return found[0] if found else ""
+
+
+def _params(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        value = json.loads(sys.stdin.read() if text == "-" else text)
+    except ValueError as error:
+        raise ConfigError(f"--params is not JSON: {error}.") from error
+    if not isinstance(value, dict):
+        raise ConfigError("--params must be a JSON object.")
+    return value  # type: ignore[reportUnknownVariableType]
+
+
+def _pair(word: str) -> tuple[str, Any]:
+    key, _, value = word.partition("=")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
+def _print_result(shown: str, result: ToolResult) -> None:
+    for block in result.content:
+        if block.get("type") == "text":
+            print(block.get("text", ""))
+        else:
+            print(f"[{block.get('type', 'unknown')} {block.get('mimeType', '')}]".replace(" ]", "]"))
+    if result.structured is not None and not result.content:
+        print_json(result.structured)
+    if result.is_error:
+        say(f"{shown} failed.")
+
+
+def _test(options: argparse.Namespace) -> int:
+    config = read_config(options)
+    if options.server:
+        if options.server not in config.servers:
+            raise ConfigError(f"There is no server {options.server!r}.", hint=f"There are: {', '.join(config.servers)}.")
+        config = Config(config.gateway, {options.server: config.servers[options.server]}, config.home, config.source)
+    if not config.servers:
+        raise ConfigError("No server is configured.", hint="Add one: trunkline add NAME COMMAND")
+    started = time.monotonic()
+    views, words = run(lambda: _try(config, options.timeout))
+    took = time.monotonic() - started
+    failed = [view for view in views if view.state not in (State.READY, State.DEGRADED)]
+    if options.format == "json":
+        print_json({"servers": [described(view, words.get(view.name, "")) for view in views], "seconds": round(took, 2)})
+    else:
+        for view in views:
+            _print_test(view, words.get(view.name, ""), compact=options.format == "compact")
+        say(f"{len(views) - len(failed)} of {len(views)} servers work.")
+    return 3 if failed else 0
+
+
+def _print_test(view: ServerView, words: str, *, compact: bool) -> None:
+    works = view.state in (State.READY, State.DEGRADED)
+    if compact:
+        print(f"{'ok' if works else 'failed'} {view.name}")
+        return
+    print(f"{'✓' if works else '✗'} {view.name}: {view.state.value}, {count(view, Kind.TOOL)} tools")
+    if view.reason:
+        print(f"    {view.reason}")
+    if words and not works:
+        print("    It said: " + "\n             ".join(words.splitlines()[-5:]))
+
+
+async def _try(config: Config, seconds: float) -> tuple[list[ServerView], dict[str, str]]:
+    async with opened(config, seconds) as hub:
+        return hub.servers(), {view.name: hub.last_words(view.name) for view in hub.servers()}

@@ -1,0 +1,88 @@
+"""Who may speak to us: the Host and Origin of a request, and its token."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from collections.abc import Mapping
+
+from trunkline.config import GatewayConfig
+from trunkline.errors import ConfigError, RefusedError
+
+LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address only reaches this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def check_exposure(gateway: GatewayConfig) -> None:
+    """Refuse to listen beyond this machine without a token, or with one that is easily guessed."""
+    if gateway.token and len(gateway.token) < 16:
+        raise ConfigError("The gateway's token is too short to be safe.", hint="Use 16 characters or more.")
+    if not gateway.token and not is_loopback(gateway.host):
+        raise ConfigError(
+            f"Trunkline does not listen on {gateway.host} without a token: anyone could use your tools.",
+            hint="Set TRUNKLINE_GATEWAY_TOKEN, or listen on 127.0.0.1.",
+        )
+
+
+class Guard:
+    """Checks every request before anything of it is looked at."""
+
+    def __init__(self, gateway: GatewayConfig) -> None:
+        self._token = f"Bearer {gateway.token}".encode() if gateway.token else b""
+        self._hosts = LOOPBACK_NAMES | {host.lower() for host in gateway.allowed_hosts}
+        if not gateway.allowed_hosts and not is_loopback(gateway.host) and gateway.token:
+            # The token already keeps a rebound page out, and we cannot know under which names we are reached.
+            self._hosts = None
+        self._origins = frozenset(origin.lower().rstrip("/") for origin in gateway.allowed_origins)
+        self._known: dict[bytes, bool] = {}
+
+    def check(self, headers: Mapping[bytes, bytes]) -> None:
+        """Refuse a request that a web page of somebody else's may have sent."""
+        host = headers.get(b"host", b"")
+        known = self._known.get(host)
+        if known is None:
+            known = self._host_allowed(host.decode("latin-1"))
+            if len(self._known) < 100:
+                self._known[host] = known
+        if not known:
+            raise RefusedError("This host name is not served here.", status=421, hint="See `allowed_hosts`.")
+        origin = headers.get(b"origin")
+        if origin is not None and not self._origin_allowed(origin.decode("latin-1")):
+            raise RefusedError("Requests from this origin are not accepted.", status=403, hint="See `allowed_origins`.")
+
+    def authorize(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether the request carries the token, if one is wanted."""
+        return not self._token or hmac.compare_digest(headers.get(b"authorization", b""), self._token)
+
+    def _host_allowed(self, host: str) -> bool:
+        if self._hosts is None:
+            return bool(host)
+        lower = host.lower()
+        return lower in self._hosts or _without_port(lower) in self._hosts
+
+    def _origin_allowed(self, origin: str) -> bool:
+        lower = origin.lower()
+        if lower in self._origins:
+            return True
+        scheme, _, rest = lower.partition("://")
+        return scheme in ("http", "https") and _without_port(rest) in LOOPBACK_NAMES
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0] if _is_port(host.partition("]")[2]) else ""
+    name, colon, port = host.partition(":")
+    return name if not colon or port.isdigit() else ""
+
+
+def _is_port(text: str) -> bool:
+    return not text or (text[0] == ":" and text[1:].isdigit())

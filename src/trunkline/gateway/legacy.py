@@ -1,0 +1,383 @@
+"""Legacy callers: a handshake, then requests in a session, whose answers are streams that can be resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from trunkline.config import GatewayConfig
+from trunkline.errors import RefusedError, TrunklineError
+from trunkline.gateway.asgi import JSON, STREAM, Headers, Receive, Scope, Send, answer, on_gone
+from trunkline.gateway.audience import Audience
+from trunkline.gateway.lists import Lists, introduce_legacy
+from trunkline.gateway.refusals import error_of, status_of
+from trunkline.gateway.sessions import Session, Sessions
+from trunkline.gateway.stream import Stream
+from trunkline.hub import Hub
+from trunkline.model import LIST_METHODS, Answer, Call, Question, Reply
+from trunkline.tasks import Tasks
+from trunkline.wire.envelope import (
+    METHOD_NOT_FOUND,
+    Message,
+    error_object,
+    read_params,
+    read_string,
+    write_error,
+    write_notification,
+    write_result,
+)
+from trunkline.wire.era import LEGACY_VERSIONS, negotiate
+from trunkline.wire.headers import NAMED_BY
+from trunkline.wire.members import Members, is_object, read_members, write_members
+from trunkline.wire.meta import PREFIX
+from trunkline.wire.sse import write_event
+
+KINDS = {method: kind for kind, method in LIST_METHODS.items()}
+RELAYED = frozenset((*NAMED_BY, "completion/complete"))
+SESSION_HEADER = b"mcp-session-id"
+PRIMED_SINCE = "2025-11-25"
+"""From this version on a stream may begin with an empty event, from which it can be resumed."""
+EXPIRY_SWEEP = 5.0
+
+
+class LegacyEdge:
+    """Keeps the sessions, and answers what comes in them."""
+
+    def __init__(self, hub: Hub, gateway: GatewayConfig, lists: Lists, tasks: Tasks, audience: Audience) -> None:
+        self._hub, self._gateway, self._lists, self._tasks = hub, gateway, lists, tasks
+        self._audience = audience
+        self.sessions = Sessions(most=gateway.max_sessions, idle=gateway.session_idle)
+        hub.ask_owner = self._ask_owner
+        tasks.start(self._expire(), name="session expiry")
+
+    async def post(self, message: Message, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send) -> None:
+        """Take one message of a session, or begin one."""
+        if message.method == "initialize" and message.id:
+            await self._initialize(message, headers, send)
+            return
+        session = self._session(headers)
+        if not message.method:
+            session.answered(message)
+            await answer(send, 202)
+        elif not message.id:
+            self._hear(session, message)
+            await answer(send, 202)
+        else:
+            await self._request(session, message, headers, scope, receive, send)
+
+    async def get(self, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send) -> None:
+        """Open the stream for what belongs to no call, or resume one."""
+        session = self._session(headers)
+        if b"text/event-stream" not in headers.get(b"accept", b""):
+            raise RefusedError("A GET here wants to accept text/event-stream.", status=406)
+        found = session.resumed(headers.get(b"last-event-id", b"").decode("latin-1"))
+        stream, after = found or (session.stand(), -1)
+        if found is not None and stream is not session.standing and not stream.done and stream.attached:
+            stream.hang_up()
+        forget = on_gone(scope, receive, self._tasks, stream.hang_up)
+        session.open_requests += 1
+        try:
+            await stream.pump(send, after=after, headers=[(SESSION_HEADER, session.id.encode())])
+        finally:
+            forget()
+            session.open_requests -= 1
+            session.last_seen = time.monotonic()
+
+    async def delete(self, headers: dict[bytes, bytes], send: Send) -> None:
+        """End a session."""
+        session = self._session(headers)
+        await self._end(session)
+        await answer(send, 200)
+
+    def drain(self) -> None:
+        """End the streams that would otherwise stay open for ever."""
+        for session in self.sessions.all():
+            session.end_streams()
+
+    # Sessions.
+
+    async def _initialize(self, message: Message, headers: dict[bytes, bytes], send: Send) -> None:
+        params = read_params(message)
+        version = negotiate(read_string(params.get("protocolVersion", b"")))
+        capabilities = params.get("capabilities", b"{}")
+        session = Session(
+            version,
+            capabilities if is_object(capabilities) else b"{}",
+            params.get("clientInfo", b""),
+            replay=self._gateway.replay_events,
+        )
+        await self._hub.settle()
+        snapshot = self._hub.snapshot
+        profile = await self._hub.profile_for(session.caller) if snapshot.bare else None
+        result = introduce_legacy(snapshot, version, profile)
+        for old in self.sessions.add(session):
+            await self._end(old)
+        self._audience.join(session)
+        own: Headers = [(SESSION_HEADER, session.id.encode())]
+        await _one_answer(send, write_result(message.id, result), streams=_streams(headers), headers=own)
+
+    def _session(self, headers: dict[bytes, bytes]) -> Session:
+        version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
+        if version and version not in LEGACY_VERSIONS:
+            raise RefusedError(f"The version {version!r} is not spoken here.")
+        key = headers.get(SESSION_HEADER)
+        if not key:
+            raise RefusedError("The Mcp-Session-Id header is missing.", hint="Begin with `initialize`.")
+        session = self.sessions.get(key)
+        if session is None:
+            raise RefusedError("There is no such session.", code=-32001, status=404, hint="Begin with `initialize`.")
+        return session
+
+    async def _end(self, session: Session) -> None:
+        self.sessions.remove(session)
+        self._audience.leave(session)
+        session.close()
+        for uri in session.watched:
+            try:
+                await self._hub.unwatch(uri)
+            except TrunklineError:
+                pass  # its server is gone, and with it the subscription
+        await self._hub.end_owner(session.owner)
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(EXPIRY_SWEEP)
+            for session in self.sessions.expired(time.monotonic()):
+                await self._end(session)
+
+    def _ask_owner(self, owner: str, method: str, params: bytes) -> asyncio.Future[Answer]:
+        session = self.sessions.get(owner.encode())
+        if session is None or session.standing is None or not session.standing.attached:
+            future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            future.set_result(Answer(error=error_object(-32603, "The client does not listen now.")))
+            return future
+        future = session.ask(session.standing, method, params)
+        asyncio.get_running_loop().call_later(self._gateway.question_timeout, future.cancel)
+        return future
+
+    # Messages.
+
+    def _hear(self, session: Session, message: Message) -> None:
+        if message.method == "notifications/cancelled":
+            request = read_params(message).get("requestId", b"")
+            task = session.in_flight.get(request)
+            if task is not None:
+                task.cancel()
+        elif message.method == "notifications/roots/list_changed":
+            self._hub.notify_owner_lines(session.owner, message.method, message.params)
+
+    async def _request(
+        self, session: Session, message: Message, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        params = read_params(message)
+        streams = _streams(headers)
+        if message.method in RELAYED or (self._hub.snapshot.bare and message.method not in _OWN):
+            await self._relay(session, message, params, streams, scope, receive, send)
+            return
+        try:
+            text = write_result(message.id, await self._own_result(session, message, params))
+        except TrunklineError as error:
+            uri = read_string(params.get("uri", b""))
+            text = write_error(message.id, error_of(error, modern=False, uri=uri))
+        await _one_answer(send, text, streams=streams)
+
+    async def _own_result(self, session: Session, message: Message, params: Members) -> bytes:
+        kind = KINDS.get(message.method)
+        if kind is not None:
+            await self._hub.settle()
+            return self._lists.page(self._hub.snapshot, kind, params.get("cursor", b""), modern=False)
+        match message.method:
+            case "ping":
+                return b"{}"
+            case "logging/setLevel":
+                session.set_level(read_string(params.get("level", b"")))
+                return b"{}"
+            case "resources/subscribe" | "resources/unsubscribe":
+                return await self._subscribe(session, message.method, read_string(params.get("uri", b"")))
+            case _:
+                raise RefusedError(f"There is no method {message.method!r}.", code=METHOD_NOT_FOUND)
+
+    async def _subscribe(self, session: Session, method: str, uri: str) -> bytes:
+        if method == "resources/subscribe":
+            if uri not in session.watched:
+                reply = await self._hub.watch(uri)
+                _raise_if_refused(reply)
+                session.watched.add(uri)
+        elif uri in session.watched:
+            session.watched.discard(uri)
+            await self._hub.unwatch(uri)
+        return b"{}"
+
+    async def _relay(
+        self,
+        session: Session,
+        message: Message,
+        params: Members,
+        streams: bool,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        outlet = Outlet(session, send, self._tasks, streams)
+        call = Call(
+            message.method,
+            read_string(params.get(NAMED_BY.get(message.method, ""), b"")),
+            params,
+            caller=session.caller,
+            listener=outlet,
+            raw_params=message.params,
+        )
+        forget = on_gone(scope, receive, self._tasks, lambda: outlet.caller_left(task))
+        session.in_flight[message.id] = task
+        session.open_requests += 1
+        try:
+            reply = await self._hub.relay(call)
+            while reply.questions and reply.parked is not None:
+                answers = await self._ask(session, outlet, reply)
+                reply = await self._hub.resume(call, reply.parked, answers)
+            text = write_error(message.id, reply.error) if reply.error else write_result(message.id, legacy_result(reply))
+            status: tuple[int, Headers] = (200, [])
+        except TrunklineError as error:
+            text = write_error(message.id, error_of(error, modern=False, uri=call.name))
+            status = status_of(error) if status_of(error)[0] == 503 else (200, [])
+        except asyncio.CancelledError:
+            if session.in_flight.get(message.id) is task and not outlet.gone:
+                task.uncancel()
+                await outlet.withdrawn()  # by `notifications/cancelled`: the caller expects no answer
+                return
+            raise
+        finally:
+            forget()
+            session.in_flight.pop(message.id, None)
+            session.open_requests -= 1
+            session.last_seen = time.monotonic()
+        await outlet.finish(text, *status)
+
+    async def _ask(self, session: Session, outlet: Outlet, reply: Reply) -> dict[str, Answer]:
+        """Put a server's questions to the caller, on the stream of its call, all at once."""
+        keys = list(reply.questions)
+        asked = [_asked(session, outlet, question) for question in reply.questions.values()]
+        try:
+            async with asyncio.timeout(self._gateway.question_timeout):
+                answers = await asyncio.gather(*asked)
+        except TimeoutError:
+            self._hub.withdraw(reply.parked)
+            seconds = self._gateway.question_timeout
+            raise TrunklineError(f"Nobody answered the server's question within {seconds:g} s.") from None
+        except asyncio.CancelledError:
+            self._hub.withdraw(reply.parked)
+            raise
+        return dict(zip(keys, answers, strict=True))
+
+
+def _asked(session: Session, outlet: Outlet, question: Question) -> asyncio.Future[Answer]:
+    capability = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
+    needed = capability.get(question.method)
+    if needed is None or needed not in read_members(session.capabilities) or not outlet.streams:
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future.set_result(Answer(error=error_object(METHOD_NOT_FOUND, f"The client does not answer {question.method!r}.")))
+        return future
+    return session.ask(outlet.stream(), question.method, question.params)
+
+
+_OWN = frozenset((*KINDS, "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
+
+
+class Outlet:
+    """The answer to one POST of a session: a stream that outlives its connection, or, if nothing comes first, one event."""
+
+    def __init__(self, session: Session, send: Send, tasks: Tasks, streams: bool) -> None:
+        self._session, self._send, self._tasks = session, send, tasks
+        self.streams = streams
+        self.gone = False
+        self._stream: Stream | None = None
+        self._pump: asyncio.Task[None] | None = None
+
+    def stream(self) -> Stream:
+        """The stream of this call, begun if it was not yet."""
+        if self._stream is None:
+            self._stream = self._session.new_stream()
+            if self._session.version >= PRIMED_SINCE:
+                self._stream.push(b"")
+            self._pump = self._tasks.start(self._stream.pump(self._send), name="stream")
+        return self._stream
+
+    def notify(self, method: str, params: bytes) -> None:
+        """A notification of this call."""
+        if self.streams and (method != "notifications/message" or self._session.wants_log(params)):
+            self.stream().push(write_notification(method, params), droppable=True)
+
+    def hang_up(self, retry: float) -> None:
+        """The server wants to be polled, so the caller is made to poll us."""
+        if self.streams and self._session.version >= PRIMED_SINCE:
+            self.stream().push(b"", retry=int(retry * 1000))
+            self.stream().hang_up()
+
+    def caller_left(self, task: asyncio.Task[object]) -> None:
+        """The connection broke. A caller that has an event id may come back for the rest; any other cannot."""
+        self.gone = True
+        if self._stream is None or self._session.version < PRIMED_SINCE:
+            task.cancel()
+        else:
+            self._stream.hang_up()
+
+    async def finish(self, text: bytes, status: int, headers: Headers) -> None:
+        """Send the answer itself."""
+        if self._stream is None or self._pump is None:
+            if not self.gone:
+                await _one_answer(self._send, text, streams=self.streams, status=status, headers=headers)
+            return
+        self._stream.push(text)
+        self._stream.finish()
+        await self._pump
+
+    async def withdrawn(self) -> None:
+        """End without an answer."""
+        if self._stream is None or self._pump is None:
+            await answer(self._send, 200, b"", STREAM) if self.streams else await answer(self._send, 202)
+            return
+        self._stream.finish()
+        await self._pump
+
+
+def legacy_result(reply: Reply) -> bytes:
+    """A result in this era's form: without the words that only a modern one has."""
+    if not reply.modern:
+        return reply.result
+    members = read_members(reply.result)
+    for name in ("resultType", "ttlMs", "cacheScope"):
+        members.pop(name, None)
+    if is_object(members.get("_meta", b"")):
+        kept = {name: value for name, value in read_members(members["_meta"]).items() if not name.startswith(PREFIX)}
+        if kept:
+            members["_meta"] = write_members(kept)
+        else:
+            del members["_meta"]
+    return write_members(members)
+
+
+async def _one_answer(
+    send: Send, text: bytes, *, streams: bool, status: int = 200, headers: Headers | None = None
+) -> None:
+    if streams and status == 200:
+        await answer(send, status, write_event(text, event="message"), [*STREAM, *(headers or ())])
+    else:
+        await answer(send, status, text, [JSON, *(headers or ())])
+
+
+def _streams(headers: dict[bytes, bytes]) -> bool:
+    return b"text/event-stream" in headers.get(b"accept", b"")
+
+
+def _raise_if_refused(reply: Reply) -> None:
+    if reply.error:
+        members = read_members(reply.error)
+        message = read_string(members.get("message", b"")) or "The server refused."
+        error = RefusedError(message)
+        code = members.get("code", b"-32603")
+        error.code = int(code) if code.lstrip(b"-").isdigit() else -32603
+        raise error
+
+

@@ -1,0 +1,178 @@
+"""What callers are told about the servers: lists, page by page, and the introduction of either era."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any
+
+from trunkline import __version__
+from trunkline.errors import RefusedError
+from trunkline.model import Entry, Kind, Listing, Profile, ServerView, Snapshot, State
+from trunkline.wire.envelope import INVALID_PARAMS, read_string
+from trunkline.wire.era import MODERN_VERSIONS
+from trunkline.wire.members import Members, decode, encode, is_object, read_members, write_members
+from trunkline.wire.meta import PREFIX, SERVER_INFO
+
+OWN_INFO = encode({"name": "trunkline", "title": "Trunkline", "version": __version__})
+UNAVAILABLE = "dev.trunkline/unavailable"
+"""Where a list says which servers are missing from it, and why."""
+
+ALL_CAPABILITIES: dict[str, Any] = {
+    "tools": {"listChanged": True},
+    "prompts": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+    "completions": {},
+    "logging": {},
+}
+
+
+class Lists:
+    """Makes list results, and keeps those of the newest snapshot."""
+
+    def __init__(self, page_size: int) -> None:
+        self._size = page_size
+        self._made: dict[tuple[Kind, bool, bytes], bytes] = {}
+        self._version = -1
+
+    def page(self, snapshot: Snapshot, kind: Kind, cursor: bytes, *, modern: bool) -> bytes:
+        """One page of a list, as a result of the caller's era."""
+        if snapshot.version != self._version:
+            self._made.clear()
+            self._version = snapshot.version
+        key = (kind, modern, cursor)
+        made = self._made.get(key)
+        if made is None:
+            made = _page(snapshot, kind, cursor, modern, self._size)
+            if len(self._made) < 100:
+                self._made[key] = made
+        return made
+
+
+def _page(snapshot: Snapshot, kind: Kind, cursor: bytes, modern: bool, size: int) -> bytes:
+    entries = snapshot.entries(kind)
+    start = _start(entries, cursor)
+    shown = entries[start : start + size]
+    result: Members = {kind.value: b"[" + b",".join(entry.definition for entry in shown) + b"]"}
+    if start + size < len(entries):
+        result["nextCursor"] = encode(_cursor(start + size, shown[-1].shown))
+    views = [view for view in snapshot.servers.values() if view.state is not State.STOPPED]
+    extras = dict(views[0].lists[kind].extras) if snapshot.bare and kind in views[0].lists else {}
+    meta = read_members(extras.pop("_meta", b"{}"))
+    if modern:
+        listings = [view.lists[kind] for view in views if kind in view.lists]
+        ttl = min((listing.ttl for listing in listings), default=0.0)
+        scope = "public" if listings and all(listing.public for listing in listings) else "private"
+        extras |= {"resultType": b'"complete"', "ttlMs": b"%d" % (ttl * 1000), "cacheScope": encode(scope)}
+        meta.setdefault(SERVER_INFO, OWN_INFO if not snapshot.bare else _info(views[0]))
+    else:
+        meta = {name: value for name, value in meta.items() if not name.startswith(PREFIX)}
+    away = unavailable(views, kind)
+    if away:
+        meta[UNAVAILABLE] = encode(away)
+    if meta:
+        extras["_meta"] = write_members(meta)
+    return write_members({**result, **extras})
+
+
+def unavailable(views: Sequence[ServerView], kind: Kind) -> dict[str, str]:
+    """Servers whose part of a list is missing or not fresh, with the reason."""
+    found: dict[str, str] = {}
+    for view in views:
+        problem = view.lists.get(kind, Listing()).problem
+        if problem:
+            found[view.name] = problem
+        elif view.state not in (State.READY, State.DEGRADED) and view.profile is None:
+            found[view.name] = f"{view.state.value}: {view.reason}" if view.reason else view.state.value
+    return found
+
+
+def introduce_modern(snapshot: Snapshot) -> bytes:
+    """The answer to `server/discover`."""
+    bare = _bare_profile(snapshot)
+    own: Members = {
+        "supportedVersions": encode(list(MODERN_VERSIONS)),
+        "capabilities": encode(ALL_CAPABILITIES),
+        "resultType": b'"complete"',
+        "ttlMs": b"0",
+        "cacheScope": b'"private"',
+    }
+    if bare is None:
+        text = instructions(snapshot)
+        return write_members(
+            own | {"_meta": write_members({SERVER_INFO: OWN_INFO})} | ({"instructions": encode(text)} if text else {})
+        )
+    if bare.modern:
+        theirs = read_members(bare.result)
+        return write_members({**own, **theirs, "supportedVersions": own["supportedVersions"]})
+    capabilities = {name: value for name, value in bare.capabilities.items() if name not in ("tasks", "experimental")}
+    made = own | {"capabilities": encode(capabilities), "_meta": write_members({SERVER_INFO: bare.info})}
+    return write_members(made | ({"instructions": encode(bare.instructions)} if bare.instructions else {}))
+
+
+def introduce_legacy(snapshot: Snapshot, version: str, profile: Profile | None) -> bytes:
+    """The answer to `initialize`; in bare mode `profile` is what the server itself said to this kind of caller."""
+    if not snapshot.bare or profile is None:
+        text = instructions(snapshot)
+        own: Members = {
+            "protocolVersion": encode(version),
+            "capabilities": encode(ALL_CAPABILITIES),
+            "serverInfo": OWN_INFO,
+        }
+        return write_members(own | ({"instructions": encode(text)} if text else {}))
+    if not profile.modern:
+        return write_members({**read_members(profile.result), "protocolVersion": encode(version)})
+    capabilities = {name: value for name, value in profile.capabilities.items() if name != "extensions"}
+    made: Members = {
+        "protocolVersion": encode(version),
+        "capabilities": encode(capabilities),
+        "serverInfo": profile.info if is_object(profile.info) and profile.info != b"{}" else OWN_INFO,
+    }
+    return write_members(made | ({"instructions": encode(profile.instructions)} if profile.instructions else {}))
+
+
+def instructions(snapshot: Snapshot) -> str:
+    """What the servers say about their use, and which of them are missing."""
+    parts: list[str] = []
+    for view in snapshot.servers.values():
+        if view.profile is not None and view.profile.instructions:
+            parts.append(f"# {view.name}\n{view.profile.instructions}")
+    away = [
+        f"- {view.name} is {view.state.value}{': ' + view.reason if view.reason else ''}"
+        for view in snapshot.servers.values()
+        if view.state in (State.UNREACHABLE, State.NEEDS_AUTHORIZATION)
+    ]
+    if away:
+        parts.append("# Not available now\n" + "\n".join(away))
+    return "\n\n".join(parts)
+
+
+def _bare_profile(snapshot: Snapshot) -> Profile | None:
+    return snapshot.servers[snapshot.bare].profile if snapshot.bare else None
+
+
+def _info(view: ServerView) -> bytes:
+    return view.profile.info if view.profile is not None and view.profile.info != b"{}" else OWN_INFO
+
+
+def _cursor(index: int, last: str) -> str:
+    return base64.urlsafe_b64encode(encode([index, last])).decode()
+
+
+def _start(entries: Sequence[Entry], cursor: bytes) -> int:
+    """Where a page begins: behind the last entry of the one before, wherever that stands now."""
+    if not cursor or cursor == b"null":
+        return 0
+    try:
+        index, last = decode(base64.urlsafe_b64decode(read_string(cursor)))
+        if not isinstance(index, int) or index < 0:
+            raise ValueError
+    except (ValueError, TypeError, binascii.Error):
+        raise RefusedError("The cursor is not one of ours.", code=INVALID_PARAMS) from None
+    if 0 < index <= len(entries) and entries[index - 1].shown == last:
+        return index
+    for position, entry in enumerate(entries):
+        if entry.shown == last:
+            return position + 1
+    return index

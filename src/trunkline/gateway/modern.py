@@ -1,0 +1,234 @@
+"""Modern callers: every request stands for itself, so there is almost nothing to do."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from trunkline.errors import RefusedError, TrunklineError
+from trunkline.gateway.asgi import JSON, Receive, Scope, Send, answer, on_gone
+from trunkline.gateway.audience import Audience, Ear
+from trunkline.gateway.lists import Lists, introduce_modern
+from trunkline.gateway.refusals import error_of, status_of
+from trunkline.gateway.stream import Stream
+from trunkline.hub import Hub
+from trunkline.model import LIST_METHODS, Call, Caller, Kind, Reply
+from trunkline.tasks import Tasks
+from trunkline.wire import meta
+from trunkline.wire.envelope import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Message,
+    error_object,
+    read_params,
+    read_string,
+    write_error,
+    write_notification,
+    write_result,
+)
+from trunkline.wire.era import MODERN_VERSIONS
+from trunkline.wire.headers import NAMED_BY, PARAM, check_headers, check_param_headers
+from trunkline.wire.members import Members, decode, encode, is_object, read_members, write_members
+
+KINDS = {method: kind for kind, method in LIST_METHODS.items()}
+RELAYED = frozenset((*NAMED_BY, "completion/complete"))
+REMOVED = frozenset(
+    ("initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/result", "tasks/list")
+)
+"""Methods that this era no longer has; they are refused even where a legacy server would know them."""
+
+
+class ModernEdge:
+    """Answers modern requests, one by one."""
+
+    def __init__(self, hub: Hub, lists: Lists, tasks: Tasks, audience: Audience) -> None:
+        self._hub, self._lists, self._tasks, self._audience = hub, lists, tasks, audience
+
+    async def post(self, message: Message, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one message."""
+        if not message.method:
+            raise RefusedError("This era has no questions to answer.")
+        params = read_params(message)
+        if not message.id:
+            await answer(send, 202)
+            return
+        own = meta.read_meta(params)
+        check_headers(headers, version=own.version, method=message.method, params=params)
+        meta.check_version(own.version)
+        if message.method in RELAYED or (message.method not in _OWN and self._bare_knows(message.method)):
+            await self._relay(message, params, own, headers, scope, receive, send)
+        elif message.method == "subscriptions/listen":
+            await self._listen(message, params, scope, receive, send)
+        else:
+            await answer(send, 200, write_result(message.id, await self._own_result(message, params)), [JSON])
+
+    async def _own_result(self, message: Message, params: Members) -> bytes:
+        kind = KINDS.get(message.method)
+        if kind is not None:
+            await self._hub.settle()
+            return self._lists.page(self._hub.snapshot, kind, params.get("cursor", b""), modern=True)
+        if message.method == "server/discover":
+            await self._hub.settle()
+            return introduce_modern(self._hub.snapshot)
+        raise RefusedError(f"There is no method {message.method!r}.", code=METHOD_NOT_FOUND, status=404)
+
+    def _bare_knows(self, method: str) -> bool:
+        # A server that stands alone answers for itself, whatever extensions it has.
+        return bool(self._hub.snapshot.bare) and method not in REMOVED
+
+    # Calls.
+
+    async def _relay(
+        self,
+        message: Message,
+        params: Members,
+        own: meta.Meta,
+        headers: dict[bytes, bytes],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        name = read_string(params.get(NAMED_BY.get(message.method, ""), b""))
+        outlet = Outlet(send, self._tasks)
+        call = Call(
+            message.method,
+            name,
+            params,
+            caller=Caller(True, own.version, own.capabilities, own.client_info, own.log_level),
+            listener=outlet,
+            raw_params=message.params,
+            headers={key: value for key, value in headers.items() if key.startswith(PARAM)},
+        )
+        if message.method == "tools/call":
+            entry = self._hub.snapshot.tools.get(name)
+            if entry is not None and entry.headers:
+                check_param_headers(headers, dict(entry.headers), params.get("arguments", b""))
+        task = asyncio.current_task()
+        assert task is not None
+        forget = on_gone(scope, receive, self._tasks, task.cancel)
+        try:
+            reply = await self._hub.relay(call)
+        except TrunklineError as error:
+            await outlet.finish(write_error(message.id, error_of(error, modern=True, uri=name)), *status_of(error))
+            return
+        finally:
+            forget()
+        if reply.questions:
+            self._hub.withdraw(reply.parked)
+            reply = Reply(error=error_object(-32603, "The server asks in a way that this caller cannot be asked yet."))
+        if reply.error:
+            await outlet.finish(write_error(message.id, reply.error), _relayed_status(reply.error), [])
+        else:
+            await outlet.finish(write_result(message.id, modern_result(reply)), 200, [])
+
+    # Subscriptions.
+
+    async def _listen(self, message: Message, params: Members, scope: Scope, receive: Receive, send: Send) -> None:
+        wanted = decode(params.get("notifications", b"{}"))
+        if not isinstance(wanted, dict):
+            raise RefusedError("`notifications` is not an object.", code=INVALID_PARAMS)
+        stream = Stream()
+        ear = ListenEar(stream, message.id, wanted)  # type: ignore[reportUnknownArgumentType]
+        forget = on_gone(scope, receive, self._tasks, stream.finish)
+        try:
+            ear.uris &= {uri for uri in list(ear.uris) if not (await self._hub.watch(uri)).error}
+            self._audience.join(ear)
+            ear.acknowledge()
+            await stream.pump(send)
+        finally:
+            forget()
+            self._audience.leave(ear)
+            for uri in ear.uris:
+                await self._hub.unwatch(uri)
+
+
+_OWN = frozenset((*KINDS, "server/discover", "subscriptions/listen"))
+
+
+class Outlet:
+    """The answer to one POST: plain JSON if the result comes first, a stream if something comes before it."""
+
+    def __init__(self, send: Send, tasks: Tasks) -> None:
+        self._send, self._tasks = send, tasks
+        self._stream: Stream | None = None
+        self._pump: asyncio.Task[Any] | None = None
+
+    def notify(self, method: str, params: bytes) -> None:
+        """A notification of this call: from now on the answer is a stream."""
+        if self._stream is None:
+            self._stream = Stream()
+            self._pump = self._tasks.start(self._stream.pump(self._send), name="stream")
+        self._stream.push(write_notification(method, params), droppable=True)
+
+    def hang_up(self, retry: float) -> None:
+        """This era has nothing to poll; we wait in the caller's place."""
+
+    async def finish(self, text: bytes, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Send the answer itself."""
+        if self._stream is None or self._pump is None:
+            await answer(self._send, status, text, [JSON, *headers])
+            return
+        self._stream.push(text)
+        self._stream.finish()
+        await self._pump
+
+
+class ListenEar(Ear):
+    """One open subscription."""
+
+    def __init__(self, stream: Stream, id: bytes, wanted: dict[str, Any]) -> None:
+        self._stream, self._id = stream, id
+        self._kinds = {kind for key, kind in _LIST_KEYS.items() if wanted.get(key) is True}
+        asked: Any = wanted.get("resourceSubscriptions")
+        self.uris: set[str] = {uri for uri in asked if isinstance(uri, str)} if isinstance(asked, list) else set()
+
+    def acknowledge(self) -> None:
+        """The first message: what of the wishes is granted."""
+        granted: dict[str, Any] = {key: True for key, kind in _LIST_KEYS.items() if kind in self._kinds}
+        if self.uris:
+            granted["resourceSubscriptions"] = sorted(self.uris)
+        self._push("notifications/subscriptions/acknowledged", encode({"notifications": granted}))
+
+    def changed(self, kind: Kind) -> None:
+        if kind in self._kinds:
+            self._push(f"notifications/{kind.value}/list_changed", b"{}")
+
+    def updated(self, uri: str, params: bytes) -> None:
+        if uri in self.uris:
+            self._push("notifications/resources/updated", params)
+
+    def close(self) -> None:
+        tag = write_members({meta.SUBSCRIPTION: self._id})
+        self._stream.push(write_result(self._id, write_members({"resultType": b'"complete"', "_meta": tag})))
+        self._stream.finish()
+
+    def _push(self, method: str, params: bytes) -> None:
+        members = read_members(params)
+        inner = read_members(members["_meta"]) if is_object(members.get("_meta", b"")) else {}
+        members["_meta"] = write_members({**inner, meta.SUBSCRIPTION: self._id})
+        self._stream.push(write_notification(method, write_members(members)), droppable=True)
+
+
+_LIST_KEYS = {
+    "toolsListChanged": Kind.TOOL,
+    "promptsListChanged": Kind.PROMPT,
+    "resourcesListChanged": Kind.RESOURCE,
+}
+
+
+def modern_result(reply: Reply) -> bytes:
+    """A result in this era's form: a legacy server's lacks the word that it is complete."""
+    if reply.modern:
+        return reply.result
+    rest = reply.result[1:].lstrip()
+    return b'{"resultType":"complete"' + (b"," if rest[:1] != b"}" else b"") + rest
+
+
+def _relayed_status(error: bytes) -> int:
+    code = decode(error).get("code", 0)
+    if code == METHOD_NOT_FOUND:
+        return 404
+    return 400 if code in (-32700, -32600, -32602, -32020, -32021, -32022) else 200
+
+
+MODERN_VERSION = MODERN_VERSIONS[0]

@@ -1,0 +1,28 @@
+"""Our own errors, in the words and numbers that a caller's era expects."""
+
+from __future__ import annotations
+
+from trunkline.errors import BusyError, RefusedError, TrunklineError, UnknownNameError
+from trunkline.gateway.asgi import Headers
+from trunkline.wire.envelope import error_object
+
+
+def error_of(error: TrunklineError, *, modern: bool, uri: str = "") -> bytes:
+    """The error object a caller gets."""
+    data: object = getattr(error, "data", None)
+    code = error.code
+    if isinstance(error, UnknownNameError) and str(error).startswith("Unknown resource"):
+        code = -32602 if modern else -32002
+        data = {"uri": uri}
+    return error_object(code, str(error), data)
+
+
+def status_of(error: TrunklineError) -> tuple[int, Headers]:
+    """The HTTP status for an error of ours, and headers that go with it."""
+    if isinstance(error, RefusedError):
+        return error.status, []
+    if isinstance(error, BusyError):
+        return 503, [(b"retry-after", b"%d" % error.retry_after)]
+    if isinstance(error, UnknownNameError):
+        return 400, []
+    return 200, []

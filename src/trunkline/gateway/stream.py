@@ -1,0 +1,84 @@
+"""What a caller hears: a sequence of messages, written as they come, and kept for a caller that may come back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from trunkline.gateway.asgi import STREAM, Headers, Send
+from trunkline.wire.sse import COMMENT, write_event
+
+KEEP_ALIVE = 15.0
+BACKLOG = 1000
+"""Messages that may wait for a slow caller; beyond that, notifications are dropped."""
+
+
+class Stream:
+    """One logical stream of events. With a key its events have ids, by which it can be resumed."""
+
+    def __init__(self, *, key: str = "", keep: int = 0) -> None:
+        self.key = key
+        self._events: deque[tuple[int, bytes]] = deque()
+        self._keep = keep
+        self._count = 0
+        self._sent = 0
+        self._wake = asyncio.Event()
+        self.done = False
+        self.hung_up = False
+        self._readers = 0
+        self.dropped = 0
+
+    def push(self, data: bytes, *, retry: int = -1, droppable: bool = False) -> None:
+        """Add one message."""
+        if self.done or (droppable and self._count - self._sent > BACKLOG):
+            self.dropped += droppable
+            return
+        self._count += 1
+        event_id = f"{self.key}-{self._count}" if self.key else ""
+        self._events.append((self._count, write_event(data, id=event_id, retry=retry)))
+        while len(self._events) > max(self._keep, BACKLOG * 2) or (
+            len(self._events) > self._keep and self._events[0][0] <= self._sent
+        ):
+            self._events.popleft()
+        self._wake.set()
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+        self.done = True
+        self._wake.set()
+
+    def hang_up(self) -> None:
+        """End what is being written now; the stream goes on for a caller that resumes it."""
+        self.hung_up = True
+        self._wake.set()
+
+    @property
+    def attached(self) -> bool:
+        """Whether somebody reads it now."""
+        return self._readers > 0
+
+    async def pump(self, send: Send, *, after: int = -1, headers: Headers | None = None) -> None:
+        """Write the stream as an answer, from the event after the given one, until it ends or hangs up."""
+        await send({"type": "http.response.start", "status": 200, "headers": [*STREAM, *(headers or ())]})
+        at = self._sent if after < 0 else after
+        self.hung_up = False
+        self._readers += 1
+        try:
+            while True:
+                pieces = [text for number, text in self._events if number > at]
+                self._wake.clear()
+                if pieces:
+                    at = self._events[-1][0]
+                    self._sent = max(self._sent, at)
+                    await send({"type": "http.response.body", "body": b"".join(pieces), "more_body": True})
+                    continue
+                if self.done or self.hung_up:
+                    break
+                try:
+                    async with asyncio.timeout(KEEP_ALIVE):
+                        await self._wake.wait()
+                except TimeoutError:
+                    await send({"type": "http.response.body", "body": COMMENT, "more_body": True})
+        finally:
+            self._readers -= 1
+        await send({"type": "http.response.body", "body": b""})
