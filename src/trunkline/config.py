@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -118,7 +119,7 @@ class ServerSpec:
         """Where it is, for people: never with values that may be secret."""
         return f"{self.command} …" if self.command and self.args else self.command or self.url.partition("?")[0]
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Changes when, and only when, something of the server's configuration does."""
         text = json.dumps(dataclasses.asdict(self), sort_keys=True, default=str)
@@ -339,7 +340,5 @@ def _expanded(section: Any, env: Mapping[str, str]) -> tuple[Any, str]:
 
 def _without_comments(text: str) -> str:
     """JSON as VS Code writes it: comments and trailing commas outside strings go."""
-    kept = re.sub(
-        r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', lambda found: found[1] or " ", text, flags=re.DOTALL
-    )
+    kept = re.sub(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', lambda found: found[1] or " ", text, flags=re.DOTALL)
     return re.sub(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', lambda found: found[1] or "", kept)

@@ -25,7 +25,9 @@ class ConfigError(TrunklineError):
 class RefusedError(TrunklineError):
     """The caller's message is not acceptable; sending it again unchanged will not help."""
 
-    def __init__(self, message: str, *, code: int = -32600, status: int = 400, hint: str = "", data: object = None) -> None:
+    def __init__(
+        self, message: str, *, code: int = -32600, status: int = 400, hint: str = "", data: object = None
+    ) -> None:
         super().__init__(message, hint=hint)
         self.code = code
         self.status = status

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Protocol
 
 
@@ -15,6 +16,15 @@ class Scope:
     app: str = "default"
     user: str = ""
     thread: str = ""
+
+
+EVERYONE = Scope()
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
+"""Shared by all who have none: a call makes no object that it does not need."""
+
+
+def _nothing() -> Mapping[Any, Any]:
+    return NOTHING
 
 
 class Listener(Protocol):
@@ -42,7 +52,7 @@ class Silent:
 SILENT = Silent()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Caller:
     """What a call must know about who sent it."""
 
@@ -90,7 +100,7 @@ class Reply:
 
     result: bytes = b""
     error: bytes = b""
-    questions: dict[str, Question] = field(default_factory=dict[str, Question])
+    questions: Mapping[str, Question] = field(default_factory=_nothing)
     parked: Parked | None = None
     modern: bool = True
     """The era of the server that spoke, so that an edge knows whether to translate."""
@@ -105,20 +115,21 @@ class Call:
     """What the caller wants: the shown name of a tool or prompt, or the address of a resource."""
     params: dict[str, bytes]
     """The members of the params, each as it was sent."""
-    scope: Scope = field(default_factory=Scope)
+    scope: Scope = EVERYONE
     caller: Caller = PYTHON
     listener: Listener = SILENT
     timeout: float = 0.0
     """Seconds without a sign of life; 0 takes the server's own."""
-    headers: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
+    headers: Mapping[bytes, bytes] = field(default_factory=_nothing)
     """`Mcp-Param-*` headers, which a relay must pass on even when it does not know them."""
-    snapshot: Snapshot = field(default_factory=lambda: EMPTY_SNAPSHOT)
+    snapshot: Snapshot | None = None
+    """What was known when the call entered; set by the first stage, and the same until the last."""
     server: str = ""
     entry: Entry | None = None
     raw_params: bytes = b""
     """The params exactly as sent, while nothing had to be changed in them."""
     parked: Parked | None = None
-    answers: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
+    answers: Mapping[str, Answer] = field(default_factory=_nothing)
 
 
 class State(StrEnum):

@@ -27,8 +27,12 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
     add.add_argument("name", help="how it is called here")
     add.add_argument("address", metavar="COMMAND|URL", help="the program to start, or the address of a remote server")
     add.add_argument("args", nargs=argparse.REMAINDER, help="the program's arguments")
-    add.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="give it this variable; may repeat")
-    add.add_argument("--header", action="append", default=[], metavar="'NAME: VALUE'", help="send this header; may repeat")
+    add.add_argument(
+        "--env", action="append", default=[], metavar="KEY=VALUE", help="give it this variable; may repeat"
+    )
+    add.add_argument(
+        "--header", action="append", default=[], metavar="'NAME: VALUE'", help="send this header; may repeat"
+    )
     add.add_argument("--cwd", help="start it in this folder")
     add.add_argument("--transport", choices=("stdio", "http", "sse"), help="when it cannot be told from the address")
     add.add_argument("--force", action="store_true", help="replace a server of the same name")

@@ -15,7 +15,9 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
     """Add the commands that look and change nothing."""
     listing = commands.add_parser("list", parents=[common, formatted], help="list the configured servers; starts none")
     listing.set_defaults(run=_list)
-    servers = commands.add_parser("servers", parents=[common, formatted], help="start the servers and show how they fare")
+    servers = commands.add_parser(
+        "servers", parents=[common, formatted], help="start the servers and show how they fare"
+    )
     servers.add_argument("--status", choices=[state.value for state in State], help="only those in this state")
     servers.add_argument("--detailed", action="store_true", help="also versions, lists, and what a failing server said")
     _add_timeout(servers)
@@ -127,7 +129,9 @@ def _tools(options: argparse.Namespace) -> int:
         if (not options.server or entry.server == options.server) and (options.search or "").lower() in text:
             found.append((entry, definition))
     if options.format == "json":
-        print_json({"tools": [{"server": entry.server, **definition} for entry, definition in found], "unavailable": away})
+        print_json(
+            {"tools": [{"server": entry.server, **definition} for entry, definition in found], "unavailable": away}
+        )
     elif options.format == "compact":
         print("\n".join(entry.shown for entry, _ in found))
     else:

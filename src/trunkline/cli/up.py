@@ -62,7 +62,9 @@ def demo_config(config: Config) -> Config:
     """The servers one gets to play with when nothing is configured."""
     home = str(default_home(os.environ) / "demo")
     servers = {
-        name: ServerSpec(name=name, command=sys.executable, args=("-m", f"trunkline.demo.{name}"), env={"DEMO_HOME": home})
+        name: ServerSpec(
+            name=name, command=sys.executable, args=("-m", f"trunkline.demo.{name}"), env={"DEMO_HOME": home}
+        )
         for name in ("notes", "clock")
     }
     return Config(gateway=config.gateway, servers=servers, home=config.home)

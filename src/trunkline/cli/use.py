@@ -24,8 +24,12 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
         help="call a tool",
         description="Call a tool: `trunkline exec time__get_current_time timezone=UTC`, or `trunkline exec time get_current_time`.",
     )
-    execute.add_argument("names", nargs="+", metavar="TOOL", help="the tool, or its server and the tool; then KEY=VALUE")
-    execute.add_argument("--params", "-p", metavar="JSON", help="the arguments as a JSON object; - reads standard input")
+    execute.add_argument(
+        "names", nargs="+", metavar="TOOL", help="the tool, or its server and the tool; then KEY=VALUE"
+    )
+    execute.add_argument(
+        "--params", "-p", metavar="JSON", help="the arguments as a JSON object; - reads standard input"
+    )
     execute.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for the call (default: 60)")
     execute.set_defaults(run=_exec)
     test = commands.add_parser("test", parents=[common, formatted], help="try whether servers can be reached")
@@ -114,7 +118,9 @@ def _test(options: argparse.Namespace) -> int:
     config = read_config(options)
     if options.server:
         if options.server not in config.servers:
-            raise ConfigError(f"There is no server {options.server!r}.", hint=f"There are: {', '.join(config.servers)}.")
+            raise ConfigError(
+                f"There is no server {options.server!r}.", hint=f"There are: {', '.join(config.servers)}."
+            )
         config = Config(config.gateway, {options.server: config.servers[options.server]}, config.home, config.source)
     if not config.servers:
         raise ConfigError("No server is configured.", hint="Add one: trunkline add NAME COMMAND")
@@ -123,7 +129,9 @@ def _test(options: argparse.Namespace) -> int:
     took = time.monotonic() - started
     failed = [view for view in views if view.state not in (State.READY, State.DEGRADED)]
     if options.format == "json":
-        print_json({"servers": [described(view, words.get(view.name, "")) for view in views], "seconds": round(took, 2)})
+        print_json(
+            {"servers": [described(view, words.get(view.name, "")) for view in views], "seconds": round(took, 2)}
+        )
     else:
         for view in views:
             _print_test(view, words.get(view.name, ""), compact=options.format == "compact")

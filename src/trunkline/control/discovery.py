@@ -20,7 +20,9 @@ MAX_ITEMS = 20_000
 LIST_TIMEOUT = 30.0
 
 
-async def discover(connection: Connection, spec: ServerSpec, kinds: tuple[Kind, ...] = tuple(Kind)) -> dict[Kind, Listing]:
+async def discover(
+    connection: Connection, spec: ServerSpec, kinds: tuple[Kind, ...] = tuple(Kind)
+) -> dict[Kind, Listing]:
     """Every list that the server says it has; a list that fails carries its problem, and spoils no other."""
     found: dict[Kind, Listing] = {}
     for kind in kinds:

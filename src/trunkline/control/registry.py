@@ -104,14 +104,21 @@ def build_snapshot(views: Mapping[str, ServerView], gateway: GatewayConfig, vers
     bare = next(iter(active)) if alone and namespace == "never" else ""
     problems: list[str] = []
     tables: dict[Kind, dict[str, Entry]] = {}
-    for kind, key in ((Kind.TOOL, "name"), (Kind.PROMPT, "name"), (Kind.RESOURCE, "uri"), (Kind.TEMPLATE, "uriTemplate")):
+    for kind, key in (
+        (Kind.TOOL, "name"),
+        (Kind.PROMPT, "name"),
+        (Kind.RESOURCE, "uri"),
+        (Kind.TEMPLATE, "uriTemplate"),
+    ):
         offered = {name: _offered(view, kind, key) for name, view in active.items()}
         how = {"namespace": namespace, "conflicts": gateway.conflicts, "prefer": gateway.prefer}
         if key != "name":
             # Addresses are not renamed: what a server links to must stay reachable. The first to offer one has it.
             how = {"namespace": "never", "conflicts": "first-wins", "prefer": gateway.prefer}
         shown, clashes = names.show(
-            {server: list(items) for server, items in offered.items()}, legalise=key == "name" and not bare, **cast("Any", how)
+            {server: list(items) for server, items in offered.items()},
+            legalise=key == "name" and not bare,
+            **cast("Any", how),
         )
         problems += clashes
         table: dict[str, Entry] = {}

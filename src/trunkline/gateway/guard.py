@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 from trunkline.config import GatewayConfig
 from trunkline.errors import ConfigError, RefusedError
+from trunkline.gateway.http import Request
+from trunkline.wire.era import HEADER_MISMATCH
 
 LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
 
@@ -45,8 +47,11 @@ class Guard:
         self._origins = frozenset(origin.lower().rstrip("/") for origin in gateway.allowed_origins)
         self._known: dict[bytes, bool] = {}
 
-    def check(self, headers: Mapping[bytes, bytes]) -> None:
-        """Refuse a request that a web page of somebody else's may have sent."""
+    def check(self, request: Request) -> None:
+        """Refuse a request that a web page of somebody else's may have sent, or that two readers could read differently."""
+        headers = request.headers
+        if request.repeated:
+            raise RefusedError(f"The header {request.repeated.decode()} occurs twice.", code=HEADER_MISMATCH)
         host = headers.get(b"host", b"")
         known = self._known.get(host)
         if known is None:

@@ -7,7 +7,7 @@ import time
 
 from trunkline.config import GatewayConfig
 from trunkline.errors import RefusedError, TrunklineError
-from trunkline.gateway.asgi import JSON, STREAM, Headers, Receive, Scope, Send, answer, on_gone
+from trunkline.gateway.http import JSON, STREAM, Headers, Request
 from trunkline.gateway.audience import Audience
 from trunkline.gateway.lists import Lists, introduce_legacy
 from trunkline.gateway.refusals import error_of, status_of
@@ -50,23 +50,24 @@ class LegacyEdge:
         hub.ask_owner = self._ask_owner
         tasks.start(self._expire(), name="session expiry")
 
-    async def post(self, message: Message, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send) -> None:
+    async def post(self, message: Message, request: Request) -> None:
         """Take one message of a session, or begin one."""
         if message.method == "initialize" and message.id:
-            await self._initialize(message, headers, send)
+            await self._initialize(message, request)
             return
-        session = self._session(headers)
+        session = self._session(request.headers)
         if not message.method:
             session.answered(message)
-            await answer(send, 202)
+            request.answer(202)
         elif not message.id:
             self._hear(session, message)
-            await answer(send, 202)
+            request.answer(202)
         else:
-            await self._request(session, message, headers, scope, receive, send)
+            await self._request(session, message, request)
 
-    async def get(self, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send) -> None:
+    async def get(self, request: Request) -> None:
         """Open the stream for what belongs to no call, or resume one."""
+        headers = request.headers
         session = self._session(headers)
         if b"text/event-stream" not in headers.get(b"accept", b""):
             raise RefusedError("A GET here wants to accept text/event-stream.", status=406)
@@ -74,20 +75,19 @@ class LegacyEdge:
         stream, after = found or (session.stand(), -1)
         if found is not None and stream is not session.standing and not stream.done and stream.attached:
             stream.hang_up()
-        forget = on_gone(scope, receive, self._tasks, stream.hang_up)
+        request.on_gone(stream.hang_up)
         session.open_requests += 1
         try:
-            await stream.pump(send, after=after, headers=[(SESSION_HEADER, session.id.encode())])
+            await stream.pump(request, after=after, headers=[(SESSION_HEADER, session.id.encode())])
         finally:
-            forget()
             session.open_requests -= 1
             session.last_seen = time.monotonic()
 
-    async def delete(self, headers: dict[bytes, bytes], send: Send) -> None:
+    async def delete(self, request: Request) -> None:
         """End a session."""
-        session = self._session(headers)
+        session = self._session(request.headers)
         await self._end(session)
-        await answer(send, 200)
+        request.answer(200)
 
     def drain(self) -> None:
         """End the streams that would otherwise stay open for ever."""
@@ -96,7 +96,7 @@ class LegacyEdge:
 
     # Sessions.
 
-    async def _initialize(self, message: Message, headers: dict[bytes, bytes], send: Send) -> None:
+    async def _initialize(self, message: Message, request: Request) -> None:
         params = read_params(message)
         version = negotiate(read_string(params.get("protocolVersion", b"")))
         capabilities = params.get("capabilities", b"{}")
@@ -114,7 +114,7 @@ class LegacyEdge:
             await self._end(old)
         self._audience.join(session)
         own: Headers = [(SESSION_HEADER, session.id.encode())]
-        await _one_answer(send, write_result(message.id, result), streams=_streams(headers), headers=own)
+        _one_answer(request, write_result(message.id, result), streams=_streams(request), headers=own)
 
     def _session(self, headers: dict[bytes, bytes]) -> Session:
         version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
@@ -166,20 +166,18 @@ class LegacyEdge:
         elif message.method == "notifications/roots/list_changed":
             self._hub.notify_owner_lines(session.owner, message.method, message.params)
 
-    async def _request(
-        self, session: Session, message: Message, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _request(self, session: Session, message: Message, request: Request) -> None:
         params = read_params(message)
-        streams = _streams(headers)
+        streams = _streams(request)
         if message.method in RELAYED or (self._hub.snapshot.bare and message.method not in _OWN):
-            await self._relay(session, message, params, streams, scope, receive, send)
+            await self._relay(session, message, params, request)
             return
         try:
             text = write_result(message.id, await self._own_result(session, message, params))
         except TrunklineError as error:
             uri = read_string(params.get("uri", b""))
             text = write_error(message.id, error_of(error, modern=False, uri=uri))
-        await _one_answer(send, text, streams=streams)
+        _one_answer(request, text, streams=streams)
 
     async def _own_result(self, session: Session, message: Message, params: Members) -> bytes:
         kind = KINDS.get(message.method)
@@ -208,19 +206,10 @@ class LegacyEdge:
             await self._hub.unwatch(uri)
         return b"{}"
 
-    async def _relay(
-        self,
-        session: Session,
-        message: Message,
-        params: Members,
-        streams: bool,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        task = asyncio.current_task()
+    async def _relay(self, session: Session, message: Message, params: Members, request: Request) -> None:
+        task = request.task
         assert task is not None
-        outlet = Outlet(session, send, self._tasks, streams)
+        outlet = Outlet(session, request, self._tasks)
         call = Call(
             message.method,
             read_string(params.get(NAMED_BY.get(message.method, ""), b"")),
@@ -229,7 +218,7 @@ class LegacyEdge:
             listener=outlet,
             raw_params=message.params,
         )
-        forget = on_gone(scope, receive, self._tasks, lambda: outlet.caller_left(task))
+        request.on_gone(lambda: outlet.caller_left(task))
         session.in_flight[message.id] = task
         session.open_requests += 1
         try:
@@ -237,7 +226,9 @@ class LegacyEdge:
             while reply.questions and reply.parked is not None:
                 answers = await self._ask(session, outlet, reply)
                 reply = await self._hub.resume(call, reply.parked, answers)
-            text = write_error(message.id, reply.error) if reply.error else write_result(message.id, legacy_result(reply))
+            text = (
+                write_error(message.id, reply.error) if reply.error else write_result(message.id, legacy_result(reply))
+            )
             status: tuple[int, Headers] = (200, [])
         except TrunklineError as error:
             text = write_error(message.id, error_of(error, modern=False, uri=call.name))
@@ -249,7 +240,6 @@ class LegacyEdge:
                 return
             raise
         finally:
-            forget()
             session.in_flight.pop(message.id, None)
             session.open_requests -= 1
             session.last_seen = time.monotonic()
@@ -277,7 +267,9 @@ def _asked(session: Session, outlet: Outlet, question: Question) -> asyncio.Futu
     needed = capability.get(question.method)
     if needed is None or needed not in read_members(session.capabilities) or not outlet.streams:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        future.set_result(Answer(error=error_object(METHOD_NOT_FOUND, f"The client does not answer {question.method!r}.")))
+        future.set_result(
+            Answer(error=error_object(METHOD_NOT_FOUND, f"The client does not answer {question.method!r}."))
+        )
         return future
     return session.ask(outlet.stream(), question.method, question.params)
 
@@ -288,9 +280,9 @@ _OWN = frozenset((*KINDS, "initialize", "ping", "logging/setLevel", "resources/s
 class Outlet:
     """The answer to one POST of a session: a stream that outlives its connection, or, if nothing comes first, one event."""
 
-    def __init__(self, session: Session, send: Send, tasks: Tasks, streams: bool) -> None:
-        self._session, self._send, self._tasks = session, send, tasks
-        self.streams = streams
+    def __init__(self, session: Session, request: Request, tasks: Tasks) -> None:
+        self._session, self._request, self._tasks = session, request, tasks
+        self.streams = _streams(request)
         self.gone = False
         self._stream: Stream | None = None
         self._pump: asyncio.Task[None] | None = None
@@ -301,7 +293,7 @@ class Outlet:
             self._stream = self._session.new_stream()
             if self._session.version >= PRIMED_SINCE:
                 self._stream.push(b"")
-            self._pump = self._tasks.start(self._stream.pump(self._send), name="stream")
+            self._pump = self._tasks.start(self._stream.pump(self._request), name="stream")
         return self._stream
 
     def notify(self, method: str, params: bytes) -> None:
@@ -327,7 +319,7 @@ class Outlet:
         """Send the answer itself."""
         if self._stream is None or self._pump is None:
             if not self.gone:
-                await _one_answer(self._send, text, streams=self.streams, status=status, headers=headers)
+                _one_answer(self._request, text, streams=self.streams, status=status, headers=headers)
             return
         self._stream.push(text)
         self._stream.finish()
@@ -336,7 +328,7 @@ class Outlet:
     async def withdrawn(self) -> None:
         """End without an answer."""
         if self._stream is None or self._pump is None:
-            await answer(self._send, 200, b"", STREAM) if self.streams else await answer(self._send, 202)
+            self._request.answer(200, b"", STREAM) if self.streams else self._request.answer(202)
             return
         self._stream.finish()
         await self._pump
@@ -358,17 +350,17 @@ def legacy_result(reply: Reply) -> bytes:
     return write_members(members)
 
 
-async def _one_answer(
-    send: Send, text: bytes, *, streams: bool, status: int = 200, headers: Headers | None = None
+def _one_answer(
+    request: Request, text: bytes, *, streams: bool, status: int = 200, headers: Headers | None = None
 ) -> None:
     if streams and status == 200:
-        await answer(send, status, write_event(text, event="message"), [*STREAM, *(headers or ())])
+        request.answer(status, write_event(text, event="message"), [*STREAM, *(headers or ())])
     else:
-        await answer(send, status, text, [JSON, *(headers or ())])
+        request.answer(status, text, [JSON, *(headers or ())])
 
 
-def _streams(headers: dict[bytes, bytes]) -> bool:
-    return b"text/event-stream" in headers.get(b"accept", b"")
+def _streams(request: Request) -> bool:
+    return b"text/event-stream" in request.headers.get(b"accept", b"")
 
 
 def _raise_if_refused(reply: Reply) -> None:
@@ -379,5 +371,3 @@ def _raise_if_refused(reply: Reply) -> None:
         code = members.get("code", b"-32603")
         error.code = int(code) if code.lstrip(b"-").isdigit() else -32603
         raise error
-
-

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from trunkline.errors import RefusedError, TrunklineError
-from trunkline.gateway.asgi import JSON, Receive, Scope, Send, answer, on_gone
+from trunkline.gateway.http import JSON, Headers, Request
 from trunkline.gateway.audience import Audience, Ear
 from trunkline.gateway.lists import Lists, introduce_modern
 from trunkline.gateway.refusals import error_of, status_of
@@ -33,7 +33,15 @@ from trunkline.wire.members import Members, decode, encode, is_object, read_memb
 KINDS = {method: kind for kind, method in LIST_METHODS.items()}
 RELAYED = frozenset((*NAMED_BY, "completion/complete"))
 REMOVED = frozenset(
-    ("initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/result", "tasks/list")
+    (
+        "initialize",
+        "ping",
+        "logging/setLevel",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "tasks/result",
+        "tasks/list",
+    )
 )
 """Methods that this era no longer has; they are refused even where a legacy server would know them."""
 
@@ -44,23 +52,23 @@ class ModernEdge:
     def __init__(self, hub: Hub, lists: Lists, tasks: Tasks, audience: Audience) -> None:
         self._hub, self._lists, self._tasks, self._audience = hub, lists, tasks, audience
 
-    async def post(self, message: Message, headers: dict[bytes, bytes], scope: Scope, receive: Receive, send: Send) -> None:
+    async def post(self, message: Message, request: Request) -> None:
         """Answer one message."""
         if not message.method:
             raise RefusedError("This era has no questions to answer.")
         params = read_params(message)
         if not message.id:
-            await answer(send, 202)
+            request.answer(202)
             return
         own = meta.read_meta(params)
-        check_headers(headers, version=own.version, method=message.method, params=params)
+        check_headers(request.headers, version=own.version, method=message.method, params=params)
         meta.check_version(own.version)
         if message.method in RELAYED or (message.method not in _OWN and self._bare_knows(message.method)):
-            await self._relay(message, params, own, headers, scope, receive, send)
+            await self._relay(message, params, own, request)
         elif message.method == "subscriptions/listen":
-            await self._listen(message, params, scope, receive, send)
+            await self._listen(message, params, request)
         else:
-            await answer(send, 200, write_result(message.id, await self._own_result(message, params)), [JSON])
+            request.answer(200, write_result(message.id, await self._own_result(message, params)), [JSON])
 
     async def _own_result(self, message: Message, params: Members) -> bytes:
         kind = KINDS.get(message.method)
@@ -78,18 +86,9 @@ class ModernEdge:
 
     # Calls.
 
-    async def _relay(
-        self,
-        message: Message,
-        params: Members,
-        own: meta.Meta,
-        headers: dict[bytes, bytes],
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
+    async def _relay(self, message: Message, params: Members, own: meta.Meta, request: Request) -> None:
         name = read_string(params.get(NAMED_BY.get(message.method, ""), b""))
-        outlet = Outlet(send, self._tasks)
+        outlet = Outlet(request, self._tasks)
         call = Call(
             message.method,
             name,
@@ -97,22 +96,21 @@ class ModernEdge:
             caller=Caller(True, own.version, own.capabilities, own.client_info, own.log_level),
             listener=outlet,
             raw_params=message.params,
-            headers={key: value for key, value in headers.items() if key.startswith(PARAM)},
         )
+        passed_on = [name for name in request.headers if name.startswith(PARAM)]
+        if passed_on:
+            call.headers = {name: request.headers[name] for name in passed_on}
         if message.method == "tools/call":
             entry = self._hub.snapshot.tools.get(name)
             if entry is not None and entry.headers:
-                check_param_headers(headers, dict(entry.headers), params.get("arguments", b""))
-        task = asyncio.current_task()
-        assert task is not None
-        forget = on_gone(scope, receive, self._tasks, task.cancel)
+                check_param_headers(request.headers, dict(entry.headers), params.get("arguments", b""))
+        assert request.task is not None
+        request.on_gone(request.task.cancel)
         try:
             reply = await self._hub.relay(call)
         except TrunklineError as error:
             await outlet.finish(write_error(message.id, error_of(error, modern=True, uri=name)), *status_of(error))
             return
-        finally:
-            forget()
         if reply.questions:
             self._hub.withdraw(reply.parked)
             reply = Reply(error=error_object(-32603, "The server asks in a way that this caller cannot be asked yet."))
@@ -123,20 +121,19 @@ class ModernEdge:
 
     # Subscriptions.
 
-    async def _listen(self, message: Message, params: Members, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _listen(self, message: Message, params: Members, request: Request) -> None:
         wanted = decode(params.get("notifications", b"{}"))
         if not isinstance(wanted, dict):
             raise RefusedError("`notifications` is not an object.", code=INVALID_PARAMS)
         stream = Stream()
         ear = ListenEar(stream, message.id, wanted)  # type: ignore[reportUnknownArgumentType]
-        forget = on_gone(scope, receive, self._tasks, stream.finish)
+        request.on_gone(stream.finish)
         try:
             ear.uris &= {uri for uri in list(ear.uris) if not (await self._hub.watch(uri)).error}
             self._audience.join(ear)
             ear.acknowledge()
-            await stream.pump(send)
+            await stream.pump(request)
         finally:
-            forget()
             self._audience.leave(ear)
             for uri in ear.uris:
                 await self._hub.unwatch(uri)
@@ -148,8 +145,8 @@ _OWN = frozenset((*KINDS, "server/discover", "subscriptions/listen"))
 class Outlet:
     """The answer to one POST: plain JSON if the result comes first, a stream if something comes before it."""
 
-    def __init__(self, send: Send, tasks: Tasks) -> None:
-        self._send, self._tasks = send, tasks
+    def __init__(self, request: Request, tasks: Tasks) -> None:
+        self._request, self._tasks = request, tasks
         self._stream: Stream | None = None
         self._pump: asyncio.Task[Any] | None = None
 
@@ -157,16 +154,16 @@ class Outlet:
         """A notification of this call: from now on the answer is a stream."""
         if self._stream is None:
             self._stream = Stream()
-            self._pump = self._tasks.start(self._stream.pump(self._send), name="stream")
+            self._pump = self._tasks.start(self._stream.pump(self._request), name="stream")
         self._stream.push(write_notification(method, params), droppable=True)
 
     def hang_up(self, retry: float) -> None:
         """This era has nothing to poll; we wait in the caller's place."""
 
-    async def finish(self, text: bytes, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+    async def finish(self, text: bytes, status: int, headers: Headers) -> None:
         """Send the answer itself."""
         if self._stream is None or self._pump is None:
-            await answer(self._send, status, text, [JSON, *headers])
+            self._request.answer(status, text, [JSON, *headers])
             return
         self._stream.push(text)
         self._stream.finish()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from trunkline.gateway.asgi import STREAM, Headers, Send
+from trunkline.gateway.http import STREAM, Headers, Request
 from trunkline.wire.sse import COMMENT, write_event
 
 KEEP_ALIVE = 15.0
@@ -57,20 +57,20 @@ class Stream:
         """Whether somebody reads it now."""
         return self._readers > 0
 
-    async def pump(self, send: Send, *, after: int = -1, headers: Headers | None = None) -> None:
+    async def pump(self, request: Request, *, after: int = -1, headers: Headers | None = None) -> None:
         """Write the stream as an answer, from the event after the given one, until it ends or hangs up."""
-        await send({"type": "http.response.start", "status": 200, "headers": [*STREAM, *(headers or ())]})
+        request.begin([*STREAM, *(headers or ())])
         at = self._sent if after < 0 else after
         self.hung_up = False
         self._readers += 1
         try:
-            while True:
+            while not request.gone:
                 pieces = [text for number, text in self._events if number > at]
                 self._wake.clear()
                 if pieces:
                     at = self._events[-1][0]
                     self._sent = max(self._sent, at)
-                    await send({"type": "http.response.body", "body": b"".join(pieces), "more_body": True})
+                    await request.write(b"".join(pieces))
                     continue
                 if self.done or self.hung_up:
                     break
@@ -78,7 +78,7 @@ class Stream:
                     async with asyncio.timeout(KEEP_ALIVE):
                         await self._wake.wait()
                 except TimeoutError:
-                    await send({"type": "http.response.body", "body": COMMENT, "more_body": True})
+                    await request.write(COMMENT)
         finally:
             self._readers -= 1
-        await send({"type": "http.response.body", "body": b""})
+            request.end()

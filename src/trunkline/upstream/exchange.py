@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from trunkline.errors import UpstreamError, UpstreamTimeoutError
-from trunkline.model import SILENT, Answer, Listener, Question, Reply
+from trunkline.model import NOTHING, SILENT, Answer, Listener, Question, Reply
 
 
 FOREVER = float("inf")
@@ -16,6 +16,12 @@ FOREVER = float("inf")
 class Exchange:
     """A request that a server works on; it may be parked while somebody answers the server's questions."""
 
+    __slots__ = (
+        "_early", "_future", "_last_sign", "_loop", "_started", "_timer", "abort", "asked", "connection", "headers",
+        "listener", "max_timeout", "method", "name", "number", "params", "questions", "safe_to_repeat", "server",
+        "timeout", "token",
+    )  # fmt: skip
+
     def __init__(
         self,
         server: str,
@@ -23,7 +29,7 @@ class Exchange:
         params: bytes,
         *,
         name: str = "",
-        headers: dict[bytes, bytes] | None = None,
+        headers: Mapping[bytes, bytes] = NOTHING,
         listener: Listener = SILENT,
         timeout: float = 60.0,
         max_timeout: float = 600.0,
@@ -31,7 +37,7 @@ class Exchange:
         token: bytes = b"",
     ) -> None:
         self.server, self.method, self.params, self.name = server, method, params, name
-        self.headers = headers or {}
+        self.headers = headers
         self.listener = listener
         self.timeout, self.max_timeout = timeout, max_timeout
         self.safe_to_repeat = safe_to_repeat

@@ -61,7 +61,18 @@ class ClosedError(UpstreamError):
 class Response:
     """An answer as it arrives. Read it whole, or piece by piece; close it when you stop early."""
 
-    __slots__ = ("_connection", "_error", "_limit", "_parts", "_size", "_waiter", "complete", "headers", "started", "status")
+    __slots__ = (
+        "_connection",
+        "_error",
+        "_limit",
+        "_parts",
+        "_size",
+        "_waiter",
+        "complete",
+        "headers",
+        "started",
+        "status",
+    )
 
     def __init__(self, connection: _Connection, limit: int) -> None:
         self._connection = connection
@@ -320,7 +331,9 @@ class HttpClient:
     def __init__(self) -> None:
         self._pools: dict[Origin, _Pool] = {}
 
-    async def send(self, origin: Origin, request: bytes, *, limit: int) -> tuple[Response, bool]:
+    async def send(
+        self, origin: Origin, request: bytes, *, limit: int, timeout: float = CONNECT_TIMEOUT
+    ) -> tuple[Response, bool]:
         """Send one request; the flag tells whether it went over a connection that had been used before."""
         pool = self._pools.get(origin)
         if pool is None:
@@ -328,7 +341,7 @@ class HttpClient:
         connection = pool.take()
         if connection is not None:
             return connection.send(request, limit), True
-        connection = await self._connect(pool)
+        connection = await self._connect(pool, timeout)
         return connection.send(request, limit), False
 
     def close(self) -> None:
@@ -336,11 +349,11 @@ class HttpClient:
         for pool in self._pools.values():
             pool.close()
 
-    async def _connect(self, pool: _Pool) -> _Connection:
+    async def _connect(self, pool: _Pool, timeout: float) -> _Connection:
         origin = pool.origin
         context = tls_context() if origin.scheme == "https" else None
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT):
+            async with asyncio.timeout(min(timeout, CONNECT_TIMEOUT)):
                 _, connection = await asyncio.get_running_loop().create_connection(
                     lambda: _Connection(pool), origin.host, origin.port, ssl=context
                 )

@@ -117,7 +117,13 @@ class Warden:
             process.transports = [process.stdin, reading, erring]
             started = self._starting[process.number] = loop.create_future()
             self._running[process.number] = process
-            request = {"op": "spawn", "number": process.number, "argv": [found, *argv[1:]], "env": dict(env), "cwd": cwd}
+            request = {
+                "op": "spawn",
+                "number": process.number,
+                "argv": [found, *argv[1:]],
+                "env": dict(env),
+                "cwd": cwd,
+            }
             self._send(request, theirs)
             process.pid = await asyncio.wait_for(started, 10)
             return process

@@ -31,7 +31,7 @@ from trunkline.upstream.connection import (
     told_owner,
 )
 from trunkline.upstream.exchange import Exchange
-from trunkline.upstream.http1 import CONNECT_TIMEOUT, ClosedError, HttpClient, Response, request_bytes, split_url
+from trunkline.upstream.http1 import ClosedError, HttpClient, Response, request_bytes, split_url
 from trunkline.wire.envelope import Message, read_message, write_error, write_notification, write_request, write_result
 from trunkline.wire.era import MODERN_VERSIONS, speaks_modern
 from trunkline.wire.headers import encode_value
@@ -201,13 +201,12 @@ class Remote:
             used = False
             response: Response | None = None
             try:
-                async with asyncio.timeout(min(exchange.timeout, CONNECT_TIMEOUT)):
-                    response, used = await self._client.send(self._origin, request, limit=self.spec.answer_limit)
+                response, used = await self._client.send(
+                    self._origin, request, limit=self.spec.answer_limit, timeout=exchange.timeout
+                )
                 exchange.abort = response.fail
                 await response.ready()
                 return response
-            except TimeoutError as error:
-                raise UnreachableError(f"Server {self.spec.name!r} does not answer.") from error
             except UnreachableError as error:
                 raise UnreachableError(f"Server {self.spec.name!r} cannot be reached: {error.message}") from error
             except ProtocolError as error:

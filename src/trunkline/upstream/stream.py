@@ -197,7 +197,9 @@ class StreamConnection:
         exchange = self._latest() if self.ends.ask_owner is not None else None
         if exchange is not None:
             # Every call on this stream is the owner's, so the question reaches the right caller whichever call it is.
-            exchange.ask(f"q{message.id.decode(errors='replace')}", Question(message.method, message.params), message.id)
+            exchange.ask(
+                f"q{message.id.decode(errors='replace')}", Question(message.method, message.params), message.id
+            )
             if exchange.waiting:
                 exchange.settle(exchange.take_questions(modern=self.profile.modern))
         elif self.ends.ask_owner is not None:
@@ -244,7 +246,9 @@ class StreamConnection:
         if not speaks_modern(answer, over_http=False):
             return None
         if reply.error:
-            raise UnreachableError(f"Server {self.spec.name!r} refused to introduce itself: {reply.error[:200].decode()}")
+            raise UnreachableError(
+                f"Server {self.spec.name!r} refused to introduce itself: {reply.error[:200].decode()}"
+            )
         return modern_profile(self.spec.name, reply.result)
 
     def _own(self, method: str, params: bytes, timeout: float) -> Exchange:

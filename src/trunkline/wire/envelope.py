@@ -110,7 +110,9 @@ def read_string(value: bytes) -> str:
 
 def write_request(id: bytes, method: str, params: bytes) -> bytes:
     """One request, its params as they are."""
-    return b"".join((b'{"jsonrpc":"2.0","id":', id, b',"method":', encode(method), b',"params":', params or b"{}", b"}"))
+    return b"".join(
+        (b'{"jsonrpc":"2.0","id":', id, b',"method":', encode(method), b',"params":', params or b"{}", b"}")
+    )
 
 
 def write_notification(method: str, params: bytes = b"") -> bytes:

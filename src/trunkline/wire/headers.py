@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from trunkline.errors import RefusedError
@@ -24,16 +24,6 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 HeaderMap = dict[tuple[str, ...], str]
 """Path of a property to the lower-case name of the header that repeats it."""
-
-
-def read_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Headers by lower-case name, stripped; a repeated `Mcp-*` header is refused, since two readers could differ."""
-    found: dict[bytes, bytes] = {}
-    for name, value in headers:
-        if name in found and name.startswith(b"mcp-"):
-            raise RefusedError(f"The header {name.decode()} occurs twice.", code=HEADER_MISMATCH)
-        found[name] = value.strip(b" \t")
-    return found
 
 
 def check_headers(headers: Mapping[bytes, bytes], *, version: str, method: str, params: Members) -> None:
@@ -60,7 +50,9 @@ def check_param_headers(headers: Mapping[bytes, bytes], wanted: HeaderMap, argum
 
 def param_headers(wanted: HeaderMap, arguments: bytes) -> dict[bytes, bytes]:
     """The `Mcp-Param-*` headers that a call with these arguments must carry."""
-    return {PARAM + name.encode(): encode_value(_render(value)) for name, value in param_values(wanted, arguments).items()}
+    return {
+        PARAM + name.encode(): encode_value(_render(value)) for name, value in param_values(wanted, arguments).items()
+    }
 
 
 def param_values(wanted: HeaderMap, arguments: bytes) -> dict[str, str | int | float | bool]:
