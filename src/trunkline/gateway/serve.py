@@ -7,13 +7,15 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trunkline.config import Config, load
 from trunkline.errors import ConfigError, TrunklineError
-from trunkline.gateway.app import open_app
+from trunkline.gateway.app import App, open_app
 from trunkline.gateway.guard import check_exposure
 from trunkline.gateway.http import Server
 from trunkline.hub import Hub, open_hub
@@ -25,21 +27,45 @@ Started = Callable[[Hub, str], None]
 """Called once with the hub and the URL when the gateway listens."""
 
 
+@dataclass(frozen=True)
+class Gateway:
+    """A gateway that listens."""
+
+    url: str
+    hub: Hub
+    app: App
+    stop: asyncio.Event
+    """Set it to end the gateway gracefully."""
+
+
 async def serve(config: Config, *, started: Started, flags: dict[str, Any] | None = None) -> None:
     """Serve until SIGTERM or Ctrl-C, then let calls in flight finish."""
+    loop = asyncio.get_running_loop()
+    async with open_gateway(config) as gateway, open_tasks() as tasks:
+        if config.source is not None:
+            tasks.start(_follow(gateway.hub, config.source, flags or {}), name="configuration")
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, gateway.stop.set)
+        started(gateway.hub, gateway.url)
+        await gateway.stop.wait()
+
+
+@asynccontextmanager
+async def open_gateway(config: Config) -> AsyncGenerator[Gateway]:
+    """A gateway for the body; when it ends, calls in flight get `drain` seconds to finish."""
     check_exposure(config.gateway)
     listening = _listen(config.gateway.host, config.gateway.port)
     port = listening.getsockname()[1]
     host = f"[{config.gateway.host}]" if ":" in config.gateway.host else config.gateway.host
+    stop = asyncio.Event()
     async with open_hub(config) as hub, open_app(hub, config.gateway) as app, open_tasks() as tasks:
-        if config.source is not None:
-            tasks.start(_follow(hub, config.source, flags or {}), name="configuration")
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, lambda: (app.drain(), stop.set()))
-        started(hub, f"http://{host}:{port}/mcp")
-        await Server(app, config.gateway).serve(listening, stop)
+        serving = tasks.start(Server(app, config.gateway).serve(listening, stop), name="http")
+        try:
+            yield Gateway(f"http://{host}:{port}/mcp", hub, app, stop)
+        finally:
+            app.drain()
+            stop.set()
+            await serving
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -1,0 +1,1 @@
+"""Tests, each a sentence about behaviour."""
