@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python
+include tools.mk
 
 .PHONY: run test check bench format lock conformance clean help
 

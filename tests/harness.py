@@ -158,7 +158,7 @@ class ModernCaller:
         full = {**(params or {}), "_meta": {**META, **(meta or {})}}
         own = {"mcp-protocol-version": VERSION, "mcp-method": method}
         if method in NAMED_BY:
-            own["mcp-name"] = full.get(NAMED_BY[method], "")
+            own["mcp-name"] = str(full.get(NAMED_BY[method], ""))
         body = {"jsonrpc": "2.0", "id": number, "method": method, "params": full}
         return await post(self.http, self.url, json.dumps(body).encode(), {**self.headers, **own, **(headers or {})})
 

@@ -1,10 +1,11 @@
-"""The configuration: each option is one field, from which its key, environment variable, flag and documentation come."""
+"""The configuration. An option is one field: its key, environment variable, flag and documentation come from there."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -31,13 +32,13 @@ class GatewayConfig:
     token: str = field(default="", repr=False)
     """Bearer token that callers must send; empty asks for none. Write `${env:NAME}` to keep it out of the file."""
     allowed_hosts: tuple[str, ...] = ()
-    """Further `Host` names to accept, such as `mcp.example.org` or `mcp.example.org:8443`; loopback names always are."""
+    """Further `Host` names to accept, such as `mcp.example.org` or `mcp.example.org:8443`; loopback ones always are."""
     allowed_origins: tuple[str, ...] = ()
     """Further web origins to accept, such as `https://app.example.org`; loopback ones always are."""
     namespace: Literal["auto", "always", "never"] = "auto"
     """`always` shows `server__tool`, `never` the bare name, `auto` prefixes as soon as there are two servers."""
     conflicts: Literal["namespace", "first-wins", "last-wins", "error"] = "namespace"
-    """What happens to equal names when there is no prefix: prefix those, keep the first or last server's, or show none."""
+    """What happens to equal names without a prefix: prefix those, keep the first or last server's, or show none."""
     prefer: tuple[str, ...] = ()
     """Servers that win a conflict of names, in this order, before `conflicts` is asked."""
     page_size: int = 1000
@@ -179,7 +180,7 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         if path.suffix == ".toml":
             return tomllib.loads(text)
-        return cast("dict[str, Any]", _object(json.loads(_without_comments(text)), str(path)))
+        return _object(json.loads(_without_comments(text)), str(path))
     except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
         raise ConfigError(f"{path} is not valid {path.suffix.lstrip('.').upper() or 'JSON'}: {error}.") from error
 
@@ -208,7 +209,7 @@ def options(section: type[Any]) -> list[tuple[dataclasses.Field[Any], str]]:
 
     body = cast("ast.ClassDef", ast.parse(inspect.getsource(section)).body[0]).body
     documents: dict[str, str] = {}
-    for here, below in zip(body, body[1:], strict=False):
+    for here, below in itertools.pairwise(body):
         if isinstance(here, ast.AnnAssign) and isinstance(here.target, ast.Name) and isinstance(below, ast.Expr):
             documents[here.target.id] = str(cast("ast.Constant", below.value).value)
     return [(f, documents.get(f.name, "")) for f in dataclasses.fields(section) if f.name not in HIDDEN_FIELDS]
@@ -279,7 +280,7 @@ def _make(section: type[Any], values: Mapping[str, Any], where: str) -> Any:
         raise ConfigError(f"{where}: {text}{')' if '(at' in text else ''}.") from error
 
 
-def _override(section: Any, where: str, env: Mapping[str, str], flags: Mapping[str, Any]) -> Any:
+def _override(section: GatewayConfig, where: str, env: Mapping[str, str], flags: Mapping[str, Any]) -> GatewayConfig:
     values: dict[str, Any] = {}
     for option in dataclasses.fields(section):
         variable = f"TRUNKLINE_{where}_{option.name}".upper()
@@ -290,7 +291,7 @@ def _override(section: Any, where: str, env: Mapping[str, str], flags: Mapping[s
             value = tuple(part for part in value.split(",") if part)
         values[option.name] = value
     try:
-        return msgspec.convert(dataclasses.asdict(section) | values, type(section), strict=False)
+        return msgspec.convert(dataclasses.asdict(section) | values, GatewayConfig, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {error}.") from error
 
@@ -326,8 +327,8 @@ def _expanded(section: Any, env: Mapping[str, str]) -> tuple[Any, str]:
         return value
 
     def replace(found: re.Match[str]) -> str:
-        value = env.get(found[1], found[2])
-        if value is None:
+        value = env.get(found[1]) if found[1] in env else found.group(2)
+        if not isinstance(value, str):
             missing.append(found[1])
             return ""
         return value

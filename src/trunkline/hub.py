@@ -99,7 +99,7 @@ class Hub:
         return await self._handler(call)
 
     async def profile_for(self, caller: Caller) -> Profile | None:
-        """What the one server of bare mode says of itself to a caller of this kind; `None` when it cannot be reached."""
+        """What the one server of bare mode says of itself to such a caller; `None` when nothing is known of it."""
         view = self.snapshot.servers.get(self.snapshot.bare)
         spec = self._specs.get(self.snapshot.bare)
         if spec is None or view is None:
@@ -243,11 +243,15 @@ class Hub:
         for hearer in list(self._hearers):
             hearer(line.server, line.owner, method, params)
 
-    def ended(self, line: Line, why: str) -> None:
-        """A connection ended by itself."""
+    def ask(self, owner: str, method: str, params: bytes) -> asyncio.Future[Answer]:
+        """A server asks the owner of its connection something outside a call."""
+        return self.ask_owner(owner, method, params)
+
+    def woke(self, line: Line) -> None:
+        """A connection was opened, or ended by itself."""
         found = self._supervisors.get(line.server)
         if found is not None:
-            found[0].ended()
+            found[0].look_again()
 
     def _report(self, server: str, error: UpstreamError | None) -> None:
         found = self._supervisors.get(server)
@@ -257,16 +261,11 @@ class Hub:
 
 @asynccontextmanager
 async def open_hub(source: Config | str | Path | Iterable[ServerSpec] | None = None) -> AsyncGenerator[Hub]:
-    """Open a hub over a configuration, a file, or servers; with no argument, over the file that `trunkline up` takes."""
+    """Open a hub over a configuration, a file or servers; without an argument, over the file `trunkline up` takes."""
     config = _config(source)
     async with open_tasks() as tasks:
         hub = Hub(config, tasks)
-        outside = Outside(
-            hear=lambda *heard: hub.hear(*heard),
-            ended=lambda *heard: hub.ended(*heard),
-            ask_owner=lambda *question: hub.ask_owner(*question),
-        )
-        async with open_pool(outside) as pool:
+        async with open_pool(Outside(hub.hear, hub.woke, hub.ask)) as pool:
             hub.attach(pool)
             await hub.apply(config)
             try:

@@ -51,7 +51,7 @@ def _guarded(options: argparse.Namespace) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has enough of it
         return OK
-    except Exception as error:  # noqa: BLE001 - the outermost handler: a stranger should not see a traceback
+    except Exception as error:
         if options.debug:
             raise
         print(f"trunkline: unexpected {type(error).__name__}: {error} (run again with --debug)", file=sys.stderr)

@@ -10,7 +10,8 @@ from typing import Any
 
 from trunkline.cli.open import config_file, run
 from trunkline.cli.output import say
-from trunkline.config import Config, GatewayConfig, ServerSpec, default_home, load, options as options_of
+from trunkline.config import Config, GatewayConfig, ServerSpec, default_home, load
+from trunkline.config import options as options_of
 
 NOT_FLAGS = ("token",)
 """A secret does not belong on a command line, where everyone on the machine can read it."""

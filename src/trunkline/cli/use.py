@@ -22,7 +22,8 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
         "exec",
         parents=[common, formatted],
         help="call a tool",
-        description="Call a tool: `trunkline exec time__get_current_time timezone=UTC`, or `trunkline exec time get_current_time`.",
+        description="Call a tool: `trunkline exec time__get_current_time timezone=UTC`. Or name its server first: "
+        "`trunkline exec time get_current_time timezone=UTC`.",
     )
     execute.add_argument(
         "names", nargs="+", metavar="TOOL", help="the tool, or its server and the tool; then KEY=VALUE"
@@ -65,8 +66,8 @@ async def _call(config: Config, names: list[str], arguments: dict[str, Any], tim
                 not only and names[0] == entry.shown
             ):
                 return entry.shown, await hub.call(entry.shown, arguments, timeout=timeout)
-        away = [view for view in hub.servers() if view.state in (State.UNREACHABLE, State.NEEDS_AUTHORIZATION)]
-        if only and (view := hub.snapshot.servers.get(only)) in away and view is not None:
+        view = hub.snapshot.servers.get(only)
+        if view is not None and view.state in (State.UNREACHABLE, State.NEEDS_AUTHORIZATION):
             raise UnreachableError(f"Server {only!r} is {view.state.value}.", hint=view.reason)
         close = _close(names[-1], list(hub.snapshot.tools))
         raise UnknownNameError(

@@ -58,7 +58,7 @@ class Supervisor:
             while True:
                 wait = await self._connect_and_watch()
                 await self._rest(wait)
-        except Exception:  # noqa: BLE001 - the one place where a server's whole task may fail without taking others along
+        except Exception:
             log.exception("Server %s is no longer looked after", self.spec.name)
             self._set(State.UNREACHABLE, "An error in Trunkline itself; see its log.")
         finally:
@@ -73,8 +73,8 @@ class Supervisor:
             self._changed.update(kinds)
             self._wake.set()
 
-    def ended(self) -> None:
-        """A connection to the server ended by itself."""
+    def look_again(self) -> None:
+        """A connection to the server was opened by a call, or ended by itself."""
         self._wake.set()
 
     def report(self, error: UpstreamError | None) -> None:
@@ -264,7 +264,8 @@ class Supervisor:
 
     async def _sleep_until_used(self) -> None:
         while not self._pool.connections(self.spec.name):
-            await asyncio.sleep(0.25)
+            await self._wake.wait()
+            self._wake.clear()
 
     # Following what changes.
 

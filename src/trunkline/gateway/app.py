@@ -53,7 +53,7 @@ class App:
         except asyncio.CancelledError:
             if not request.gone:  # else the caller hung up, and there is nobody to tell
                 raise
-        except Exception:  # noqa: BLE001 - the outermost handler: a caller never sees our traceback
+        except Exception:
             log.exception("A request failed")
             request.answer(500, error_object(-32603, "Trunkline failed; its log says why."), [JSON])
 

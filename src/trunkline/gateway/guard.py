@@ -48,7 +48,7 @@ class Guard:
         self._known: dict[bytes, bool] = {}
 
     def check(self, request: Request) -> None:
-        """Refuse a request that a web page of somebody else's may have sent, or that two readers could read differently."""
+        """Refuse what somebody else's web page may have sent, and what two readers could read differently."""
         headers = request.headers
         if request.repeated:
             raise RefusedError(f"The header {request.repeated.decode()} occurs twice.", code=HEADER_MISMATCH)

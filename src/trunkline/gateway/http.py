@@ -12,7 +12,7 @@ import re
 import socket
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import unquote
 
@@ -23,7 +23,7 @@ from trunkline.config import GatewayConfig
 log = logging.getLogger("trunkline")
 
 Headers = list[tuple[bytes, bytes]]
-Handler = Callable[["Request"], Awaitable[None]]
+Handler = Callable[["Request"], Coroutine[Any, Any, None]]
 
 JSON: tuple[bytes, bytes] = (b"content-type", b"application/json")
 STREAM: Headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
@@ -339,9 +339,9 @@ class Server:
         """A connection ended."""
         self._connections.discard(connection)
 
-    def run(self, request: Request) -> asyncio.Task[Any]:
+    def run(self, request: Request) -> asyncio.Task[None]:
         """Answer a request in a task of its own."""
-        task = self._loop.create_task(self._handler(request))  # type: ignore[arg-type]
+        task = self._loop.create_task(self._handler(request))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task

@@ -7,8 +7,8 @@ import time
 
 from trunkline.config import GatewayConfig
 from trunkline.errors import RefusedError, TrunklineError
-from trunkline.gateway.http import JSON, STREAM, Headers, Request
 from trunkline.gateway.audience import Audience
+from trunkline.gateway.http import JSON, STREAM, Headers, Request
 from trunkline.gateway.lists import Lists, introduce_legacy
 from trunkline.gateway.refusals import error_of, status_of
 from trunkline.gateway.sessions import Session, Sessions
@@ -278,7 +278,7 @@ _OWN = frozenset((*KINDS, "initialize", "ping", "logging/setLevel", "resources/s
 
 
 class Outlet:
-    """The answer to one POST of a session: a stream that outlives its connection, or, if nothing comes first, one event."""
+    """The answer to one POST of a session: one event, or, if something comes first, a stream that can be resumed."""
 
     def __init__(self, session: Session, request: Request, tasks: Tasks) -> None:
         self._session, self._request, self._tasks = session, request, tasks

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from trunkline.errors import RefusedError, TrunklineError
-from trunkline.gateway.http import JSON, Headers, Request
 from trunkline.gateway.audience import Audience, Ear
+from trunkline.gateway.http import JSON, Headers, Request
 from trunkline.gateway.lists import Lists, introduce_modern
 from trunkline.gateway.refusals import error_of, status_of
 from trunkline.gateway.stream import Stream
@@ -26,9 +26,9 @@ from trunkline.wire.envelope import (
     write_notification,
     write_result,
 )
-from trunkline.wire.era import MODERN_VERSIONS
+from trunkline.wire.era import error_code
 from trunkline.wire.headers import NAMED_BY, PARAM, check_headers, check_param_headers
-from trunkline.wire.members import Members, decode, encode, is_object, read_members, write_members
+from trunkline.wire.members import Members, decode_object, encode, is_object, read_members, write_members
 
 KINDS = {method: kind for kind, method in LIST_METHODS.items()}
 RELAYED = frozenset((*NAMED_BY, "completion/complete"))
@@ -122,11 +122,11 @@ class ModernEdge:
     # Subscriptions.
 
     async def _listen(self, message: Message, params: Members, request: Request) -> None:
-        wanted = decode(params.get("notifications", b"{}"))
-        if not isinstance(wanted, dict):
-            raise RefusedError("`notifications` is not an object.", code=INVALID_PARAMS)
+        wanted = decode_object(params.get("notifications", b""))
+        if not isinstance(wanted.get("resourceSubscriptions", []), list):
+            raise RefusedError("`resourceSubscriptions` is not a list.", code=INVALID_PARAMS)
         stream = Stream()
-        ear = ListenEar(stream, message.id, wanted)  # type: ignore[reportUnknownArgumentType]
+        ear = ListenEar(stream, message.id, wanted)
         request.on_gone(stream.finish)
         try:
             ear.uris &= {uri for uri in list(ear.uris) if not (await self._hub.watch(uri)).error}
@@ -176,8 +176,8 @@ class ListenEar(Ear):
     def __init__(self, stream: Stream, id: bytes, wanted: dict[str, Any]) -> None:
         self._stream, self._id = stream, id
         self._kinds = {kind for key, kind in _LIST_KEYS.items() if wanted.get(key) is True}
-        asked: Any = wanted.get("resourceSubscriptions")
-        self.uris: set[str] = {uri for uri in asked if isinstance(uri, str)} if isinstance(asked, list) else set()
+        asked: list[Any] = wanted.get("resourceSubscriptions") or []
+        self.uris: set[str] = {str(uri) for uri in asked}
 
     def acknowledge(self) -> None:
         """The first message: what of the wishes is granted."""
@@ -222,10 +222,7 @@ def modern_result(reply: Reply) -> bytes:
 
 
 def _relayed_status(error: bytes) -> int:
-    code = decode(error).get("code", 0)
+    code = error_code(error)
     if code == METHOD_NOT_FOUND:
         return 404
     return 400 if code in (-32700, -32600, -32602, -32020, -32021, -32022) else 200
-
-
-MODERN_VERSION = MODERN_VERSIONS[0]

@@ -79,10 +79,10 @@ def _listen(host: str, port: int) -> socket.socket:
 
 async def _follow(hub: Hub, path: Path, flags: dict[str, Any]) -> None:
     """Take on the file whenever it changes; a broken one is reported, and changes nothing."""
-    from watchfiles import awatch
+    from watchfiles import awatch  # type: ignore[reportUnknownVariableType] - its stub names trio, which is not here
 
     # The folder is watched, not the file: editors replace files.
-    folder = path.resolve().parent
+    folder = Path(os.path.abspath(path)).parent  # noqa: ASYNC240 - no I/O
     async for _ in awatch(
         folder, recursive=False, debounce=100, step=50, watch_filter=lambda _, p: Path(p).name == path.name
     ):

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from trunkline.errors import UpstreamError, UpstreamTimeoutError
 from trunkline.model import NOTHING, SILENT, Answer, Listener, Question, Reply
 
-
 FOREVER = float("inf")
 """The time-out of a request that is meant to stay open, such as a subscription."""
 

@@ -218,15 +218,14 @@ class _Connection(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
-        if self._response is None:
+        response = self._response
+        if response is None:
             self.drop()  # bytes that nobody asked for
             return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            response = self._response
-            if response is not None:
-                response.fail(ProtocolError(f"The answer is not HTTP: {error}."))
+            response.fail(ProtocolError(f"The answer is not HTTP: {error}."))
             self.drop()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -43,7 +43,8 @@ class Outside:
     """Whom the pool tells what belongs to no call."""
 
     hear: Callable[[Line, str, bytes], None]
-    ended: Callable[[Line, str], None]
+    woke: Callable[[Line], None]
+    """A connection was opened, or ended by itself."""
     ask_owner: Callable[[str, str, bytes], asyncio.Future[Answer]]
 
 
@@ -67,7 +68,7 @@ class Pool:
         self._passing: dict[Connection, Line] = {}
 
     def line(self, spec: ServerSpec, caller: Caller) -> Line:
-        """Which connection serves this caller: its own era where the server has it, and shared unless it may be asked."""
+        """Which connection serves this caller: in its own era if possible, and shared unless it may be asked."""
         modern = self._modern.get(spec.fingerprint)
         if modern is None:
             return Line(spec.name, spec.fingerprint)
@@ -198,6 +199,7 @@ class Pool:
         if line.era == "auto":
             line = dataclasses.replace(line, era="modern" if connection.profile.modern else "legacy")
         self._held[line] = _Held(connection, time.monotonic())
+        self._outside.woke(line)
         return connection
 
     async def _connect(self, spec: ServerSpec, line: Line) -> Connection:
@@ -213,8 +215,7 @@ class Pool:
         if wait:
             await asyncio.sleep(wait)
         ask_owner = partial(self._outside.ask_owner, line.owner) if line.owner else None
-        ended = partial(self._outside.ended, line)
-        ends = Ends(partial(self._outside.hear, line), ended, ask_owner, line.capabilities)
+        ends = Ends(partial(self._outside.hear, line), lambda _: self._outside.woke(line), ask_owner, line.capabilities)
         try:
             connection = await self._dial(spec, ends, spec.era if line.era == "auto" else line.era)
         except AuthorizationNeededError:

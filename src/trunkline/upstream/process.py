@@ -102,7 +102,7 @@ class Warden:
                 f"Server {name!r} cannot be started: there is no program {argv[0]!r}.",
                 hint="Install it, or give its full path as `command`.",
             )
-        if cwd and not Path(cwd).is_dir():
+        if cwd and not os.path.isdir(cwd):  # noqa: ASYNC240 - one look at the disk, at a start
             raise UnreachableError(f"Server {name!r} cannot be started: there is no folder {cwd!r}.")
         self._ensure_running(loop)
         self._count += 1

@@ -17,7 +17,6 @@ async def connect_stdio(spec: ServerSpec, ends: Ends, warden: Warden, *, era: st
     """Start the server and shake hands; whatever goes wrong, no process is left behind."""
     connection = StreamConnection(spec, ends)
     env = child_environment(spec.env, os.environ)
-    loop = asyncio.get_running_loop()
 
     def lines() -> Lines:
         return Lines(
@@ -25,7 +24,7 @@ async def connect_stdio(spec: ServerSpec, ends: Ends, warden: Warden, *, era: st
             on_line=connection.receive,
             on_too_long=connection.too_long,
             # A process that ends closes its output first; how it ended is told a moment later, and says more.
-            on_end=lambda: loop.call_later(0.1, connection.end, "closed its output"),
+            on_end=lambda: _later(connection),
         )
 
     process = await warden.spawn(spec.name, [spec.command, *spec.args], env=env, cwd=spec.cwd, output=lines)
@@ -46,6 +45,10 @@ async def connect_stdio(spec: ServerSpec, ends: Ends, warden: Warden, *, era: st
             raise UnreachableError(_failed_start(spec, process, error)) from error
         raise
     return connection
+
+
+def _later(connection: StreamConnection) -> None:
+    asyncio.get_running_loop().call_later(0.1, connection.end, "closed its output")
 
 
 def _one_line(text: bytes) -> bytes:

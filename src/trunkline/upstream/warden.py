@@ -15,12 +15,15 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 MARK = "TRUNKLINE_PROCESS"
 """Variable by which a server's descendants are known even after they left its process group."""
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LINUX = sys.platform == "linux"
+Prctl = Callable[..., Any]
 
 
 def main() -> None:
@@ -29,12 +32,12 @@ def main() -> None:
     os.set_inheritable(link.fileno(), False)
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
-    prctl = ctypes.CDLL(None).prctl if LINUX else lambda *_: None
+    prctl: Prctl = ctypes.CDLL(None).prctl if LINUX else _no_prctl
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
     os.set_blocking(woken, False)
     os.set_blocking(wake, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGCHLD, _noted)
     signal.set_wakeup_fd(wake)
     try:
         Warden(link, prctl).run(woken)
@@ -42,10 +45,18 @@ def main() -> None:
         end_everything()
 
 
+def _no_prctl(*_: int) -> int:
+    return 0
+
+
+def _noted(*_: object) -> None:
+    """A child ended; the wakeup descriptor says so."""
+
+
 class Warden:
     """The servers that run now, by the gateway's number and by process id."""
 
-    def __init__(self, link: socket.socket, prctl) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, link: socket.socket, prctl: Prctl) -> None:
         self.link, self.prctl = link, prctl
         self.numbers: dict[int, int] = {}
         self.pids: dict[int, int] = {}
@@ -85,7 +96,7 @@ class Warden:
                 self.signal(request)
         return True
 
-    def spawn(self, request, streams) -> None:  # type: ignore[no-untyped-def]
+    def spawn(self, request: dict[str, Any], streams: list[int]) -> None:
         number = request["number"]
         failed, fail = os.pipe()
         pid = os.fork()
@@ -106,7 +117,7 @@ class Warden:
         self.pids[number] = pid
         self.tell(number=number, pid=pid)
 
-    def signal(self, request) -> None:  # type: ignore[no-untyped-def]
+    def signal(self, request: dict[str, Any]) -> None:
         pid = self.pids.get(request["number"])
         if pid is not None:
             kill_group(pid, request["signal"])
@@ -136,7 +147,7 @@ class Warden:
             pass
 
 
-def become(request, streams, fail, prctl) -> None:  # type: ignore[no-untyped-def]
+def become(request: dict[str, Any], streams: list[int], fail: int, prctl: Prctl) -> None:
     """Turn the forked child into the server; never returns."""
     try:
         os.setsid()

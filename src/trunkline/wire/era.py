@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from trunkline.wire.envelope import METHOD_NOT_FOUND, Message
-from trunkline.wire.members import decode
+from trunkline.wire.members import decode_object
 
 
 class Era(StrEnum):
@@ -36,11 +36,7 @@ def speaks_modern(answer: Message | None, *, over_http: bool, status: int = 200)
     if answer is None:
         return False
     if answer.result:
-        try:
-            result = decode(answer.result)
-        except ValueError:
-            return False
-        return isinstance(result, dict) and "supportedVersions" in result
+        return "supportedVersions" in decode_object(answer.result)
     code = error_code(answer.error)
     # Over HTTP a modern server says "no such method" with 404 and a JSON-RPC body; a legacy one says 400 or so.
     return code in _MODERN_ERRORS or (over_http and status == 404 and code == METHOD_NOT_FOUND)
@@ -48,9 +44,5 @@ def speaks_modern(answer: Message | None, *, over_http: bool, status: int = 200)
 
 def error_code(error: bytes) -> int:
     """The code of an error object; 0 when there is none."""
-    try:
-        found = decode(error) if error else {}
-    except ValueError:
-        return 0
-    code = found.get("code") if isinstance(found, dict) else 0
+    code = decode_object(error).get("code")
     return code if isinstance(code, int) else 0

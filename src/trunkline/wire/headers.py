@@ -11,7 +11,7 @@ from typing import Any, cast
 from trunkline.errors import RefusedError
 from trunkline.wire.envelope import read_string
 from trunkline.wire.era import HEADER_MISMATCH
-from trunkline.wire.members import Members, decode
+from trunkline.wire.members import Members, decode_object
 
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Which member of the params `Mcp-Name` repeats."""
@@ -57,7 +57,7 @@ def param_headers(wanted: HeaderMap, arguments: bytes) -> dict[bytes, bytes]:
 
 def param_values(wanted: HeaderMap, arguments: bytes) -> dict[str, str | int | float | bool]:
     """Header name to the argument it repeats, for those that are given."""
-    given = decode(arguments) if arguments else {}
+    given = decode_object(arguments)
     found: dict[str, str | int | float | bool] = {}
     for path, header in wanted.items():
         value: Any = given

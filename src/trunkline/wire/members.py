@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -68,6 +68,15 @@ def decode(value: bytes) -> Any:
         return _scanner.decode(value.decode())
     except RecursionError:
         raise ValueError("JSON is nested too deeply") from None
+
+
+def decode_object(value: bytes) -> dict[str, Any]:
+    """Read a JSON object wholly; empty when the value is absent, broken or something else."""
+    try:
+        found: Any = decode(value) if value else {}
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def encode(value: Any) -> bytes:

@@ -1,0 +1,36 @@
+# What the tests use that others wrote: servers, clients and the conformance suite, in .tools.
+# Included by the Makefile above its first target, so the default has to be named.
+.DEFAULT_GOAL := help
+.PHONY: locktools
+
+NPM := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm --prefix .tools --ignore-scripts --no-audit --no-fund --loglevel=error
+COMPILE := $(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11
+
+UNFUNDED := const lock = require("./.tools/package-lock.json"); \
+	for (const one of Object.values(lock.packages)) delete one.funding; \
+	console.log(JSON.stringify(lock, null, 2))
+
+.tools/done: .tools/node.done .tools/legacy.done .tools/servers.done
+	@touch $@
+
+# The node of the virtual environment: the one of the machine may be too old for the Inspector.
+.tools/node.done: tests/real/package.json tests/real/package-lock.json | $(VENV)/dev.done
+	@mkdir -p .tools
+	@cp tests/real/package.json tests/real/package-lock.json .tools
+	@$(NPM) ci
+	@touch $@
+
+.tools/%.done: requirements/%.txt | $(VENV)/dev.done
+	@$(VENV)/bin/uv venv --quiet --clear --python $(VENV)/bin/python .tools/$*
+	@$(VENV)/bin/uv pip install --quiet --python .tools/$*/bin/python --require-hashes -r $<
+	@touch $@
+
+lock: locktools
+
+# The lock file goes without addresses: of packages, as npm is told, and of those who ask for money.
+locktools: $(VENV)/dev.done
+	echo mcp==1.30.0 | $(COMPILE) - -o requirements/legacy.txt
+	printf 'mcp-server-git\nmcp-server-time\n' | $(COMPILE) - -o requirements/servers.txt
+	@mkdir -p .tools && cp tests/real/package.json .tools && rm -f .tools/package-lock.json
+	$(NPM) install --package-lock-only --omit-lockfile-registry-resolved
+	$(BIN)/node -e '$(UNFUNDED)' > tests/real/package-lock.json
