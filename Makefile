@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python
 include tools.mk
 
-.PHONY: run test check bench format lock conformance clean help
+.PHONY: run test check lint bench format lock clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -18,10 +18,14 @@ test: $(VENV)/dev.done .tools/done  ## run every test
 
 check: $(VENV)/dev.done  ## format, lint, types, imports, fast tests
 	$(BIN)/ruff format --quiet src tests bench
+	@$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
+
+lint: $(VENV)/dev.done  ## lint, types, imports; changes nothing
+	$(BIN)/ruff format --check --quiet src tests bench
 	$(BIN)/ruff check --quiet src tests bench
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
 bench: $(VENV)/dev.done  ## measure CPU per call, stage by stage
 	$(BIN)/python bench/calls.py $(ARGS)

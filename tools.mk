@@ -3,10 +3,10 @@
 .DEFAULT_GOAL := help
 .PHONY: locktools
 
-NPM := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm --prefix .tools --ignore-scripts --no-audit --no-fund --loglevel=error
+NPM := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm --ignore-scripts --no-audit --no-fund --loglevel=error
 COMPILE := $(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11
 
-UNFUNDED := const lock = require("./.tools/package-lock.json"); \
+UNFUNDED := const lock = require("./.tools/lock/package-lock.json"); \
 	for (const one of Object.values(lock.packages)) delete one.funding; \
 	console.log(JSON.stringify(lock, null, 2))
 
@@ -17,7 +17,7 @@ UNFUNDED := const lock = require("./.tools/package-lock.json"); \
 .tools/node.done: tests/real/package.json tests/real/package-lock.json | $(VENV)/dev.done
 	@mkdir -p .tools
 	@cp tests/real/package.json tests/real/package-lock.json .tools
-	@$(NPM) ci
+	@$(NPM) --prefix .tools ci
 	@touch $@
 
 .tools/%.done: requirements/%.txt | $(VENV)/dev.done
@@ -27,10 +27,12 @@ UNFUNDED := const lock = require("./.tools/package-lock.json"); \
 
 lock: locktools
 
-# The lock file goes without addresses: of packages, as npm is told, and of those who ask for money.
+# npm locks in an empty folder: from one with packages it takes over what only this machine needs.
+# The overrides in package.json name the last versions that our package index has for every platform.
+# The lock file goes without addresses, of packages as of those who ask for money.
 locktools: $(VENV)/dev.done
 	echo mcp==1.30.0 | $(COMPILE) - -o requirements/legacy.txt
 	printf 'mcp-server-git\nmcp-server-time\n' | $(COMPILE) - -o requirements/servers.txt
-	@mkdir -p .tools && cp tests/real/package.json .tools && rm -f .tools/package-lock.json
-	$(NPM) install --package-lock-only --omit-lockfile-registry-resolved
-	$(BIN)/node -e '$(UNFUNDED)' > tests/real/package-lock.json
+	@rm -rf .tools/lock && mkdir -p .tools/lock && cp tests/real/package.json .tools/lock
+	$(NPM) --prefix .tools/lock install --package-lock-only --omit-lockfile-registry-resolved
+	@$(BIN)/node -e '$(UNFUNDED)' > tests/real/package-lock.json

@@ -43,7 +43,7 @@ class GatewayConfig:
     """Servers that win a conflict of names, in this order, before `conflicts` is asked."""
     page_size: int = 1000
     """Entries in one page of a list."""
-    settle: float = 0.5
+    settle: float = 0.3
     """Seconds that a first list waits for servers of which nothing is known yet."""
     body_limit: int = 4 * 2**20
     """Bytes that a caller's message may have."""

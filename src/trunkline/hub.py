@@ -229,11 +229,11 @@ class Hub:
     def attach(self, pool: Pool) -> None:
         """Join the stages: the one place where their order is written."""
         self._pool = pool
-        stages: list[Stage] = [
+        self.stages: tuple[Stage, ...] = (
             EntryStage(lambda: self._registry.snapshot),
             SendStage(pool, self._specs, self._report),
-        ]
-        self._handler = join(stages)
+        )
+        self._handler = join(self.stages)
 
     def hear(self, line: Line, method: str, params: bytes) -> None:
         """A server said something outside a call."""

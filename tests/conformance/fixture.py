@@ -1,11 +1,13 @@
 """An MCP server that has everything the official conformance suite asks a server for, in both eras.
 
 Run it with `--port N` (streamable HTTP at /mcp, sessions and stateless calls on one address) or with `--stdio`.
+With port 0 it takes a free one. Either way it prints a line such as `PORT 3901` when callers may come.
 The suite fixes the names of tools, prompts and resources; a tool that asks a question works in both eras.
 """
 
 import argparse
 import re
+import socket
 import warnings
 
 import anyio
@@ -71,7 +73,7 @@ RESOURCES = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     way = parser.add_mutually_exclusive_group(required=True)
-    way.add_argument("--port", type=int, help="serve streamable HTTP on this port of 127.0.0.1")
+    way.add_argument("--port", type=int, help="serve streamable HTTP on this port of 127.0.0.1; 0 takes a free one")
     way.add_argument("--stdio", action="store_true", help="serve one caller on standard input and output")
     chosen = parser.parse_args()
     # Logging and sampling are deprecated, and the suite still asks for them.
@@ -81,7 +83,10 @@ def main() -> None:
     else:
         app = server().streamable_http_app(event_store=Events(), retry_interval=RETRY)
         # httptools leaves the blanks around a header's value, and the suite sends some.
-        uvicorn.run(app, port=chosen.port, http="h11", log_level="warning", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(app, http="h11", log_level="warning", timeout_graceful_shutdown=1)
+        with socket.create_server(("127.0.0.1", chosen.port)) as listening:
+            print("PORT", listening.getsockname()[1], flush=True)
+            uvicorn.Server(config).run([listening])
 
 
 async def serve_stdio() -> None:

@@ -1,7 +1,7 @@
 """Runs the official conformance suite against a server, and says where two runs differ.
 
-By hand: `python tests/conformance/suite.py URL VERSION`. The suite is expected in `.tools`, where
-`npm install @modelcontextprotocol/conformance@0.2.0-alpha.12` puts it, and node beside this Python.
+By hand: `python tests/conformance/suite.py URL VERSION`. The suite is expected in `.tools`, where `make .tools/done`
+puts it, and node beside this Python.
 """
 
 import argparse

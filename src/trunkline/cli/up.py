@@ -10,7 +10,7 @@ from typing import Any
 
 from trunkline.cli.open import config_file, run
 from trunkline.cli.output import say
-from trunkline.config import Config, GatewayConfig, ServerSpec, default_home, load
+from trunkline.config import Config, GatewayConfig, ServerSpec, default_home, load, user_file
 from trunkline.config import options as options_of
 
 NOT_FLAGS = ("token",)
@@ -55,7 +55,10 @@ def _up(options: argparse.Namespace) -> int:
         gc.set_threshold(20_000, 20, 100)
         _greet(config, url, demo)
 
-    run(lambda: serve(config, started=started, flags=flags))
+    follow = path or user_file(os.environ)
+    if demo:
+        follow.parent.mkdir(parents=True, exist_ok=True)
+    run(lambda: serve(config, started=started, follow=follow, flags=flags))
     return 0
 
 
@@ -75,7 +78,7 @@ def _greet(config: Config, url: str, demo: bool) -> None:
     print(f"Trunkline listens at {url}", flush=True)
     if demo:
         say("Nothing is configured yet, so two demo servers are there to play with: notes and clock.")
-        say("Add your own:  trunkline add time uvx mcp-server-time")
+        say("Add your own, it takes effect at once:  trunkline add time uvx mcp-server-time")
     else:
         say(f"{len(config.servers)} servers from {config.source}. A change of the file takes effect at once.")
     token = ' --header "Authorization: Bearer $TOKEN"' if config.gateway.token else ""

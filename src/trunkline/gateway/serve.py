@@ -38,12 +38,11 @@ class Gateway:
     """Set it to end the gateway gracefully."""
 
 
-async def serve(config: Config, *, started: Started, flags: dict[str, Any] | None = None) -> None:
-    """Serve until SIGTERM or Ctrl-C, then let calls in flight finish."""
+async def serve(config: Config, *, started: Started, follow: Path, flags: dict[str, Any] | None = None) -> None:
+    """Serve until SIGTERM or Ctrl-C, then let calls in flight finish; the file to follow need not exist yet."""
     loop = asyncio.get_running_loop()
     async with open_gateway(config) as gateway, open_tasks() as tasks:
-        if config.source is not None:
-            tasks.start(_follow(gateway.hub, config.source, flags or {}), name="configuration")
+        tasks.start(_follow(gateway.hub, follow, flags or {}), name="configuration")
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, gateway.stop.set)
         started(gateway.hub, gateway.url)
@@ -81,8 +80,10 @@ async def _follow(hub: Hub, path: Path, flags: dict[str, Any]) -> None:
     """Take on the file whenever it changes; a broken one is reported, and changes nothing."""
     from watchfiles import awatch  # type: ignore[reportUnknownVariableType] - its stub names trio, which is not here
 
-    # The folder is watched, not the file: editors replace files.
+    # The folder is watched, not the file: editors replace files, and the file may come later.
     folder = Path(os.path.abspath(path)).parent  # noqa: ASYNC240 - no I/O
+    if not folder.is_dir():
+        return
     async for _ in awatch(
         folder, recursive=False, debounce=100, step=50, watch_filter=lambda _, p: Path(p).name == path.name
     ):

@@ -1,0 +1,87 @@
+"""What the official conformance suite says about a server is no worse through Trunkline than without."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.suite import differences, run
+from tests.harness import trunkline_up
+
+FIXTURE = Path(__file__).with_name("fixture.py")
+TOOLS = Path(__file__).parents[2] / ".tools"
+NODE = Path(sys.executable).with_name("node")
+
+SCENARIOS = {"2025-11-25": 33, "2026-07-28": 40}
+"""The versions of the protocol, and how many scenarios of the suite are about each."""
+
+ONLY_HTTP = [
+    "Check server-sse-priming-event of server-sse-polling is SUCCESS directly, but WARNING through.",
+    "Check server-sse-retry-field of server-sse-polling is SUCCESS directly, but WARNING through.",
+    "Check server-sse-disconnect-resume of server-sse-polling is SUCCESS directly, but INFO through.",
+]
+"""What a server cannot do on standard input and output: hang up in the middle of a call, to be polled for the rest.
+
+Nothing is failed by it: a server need not hang up, and Trunkline, which is never told to, answers at once.
+"""
+
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("version", SCENARIOS)]
+
+Results = dict[str, dict[str, str]]
+Examine = Callable[[str, str], Results]
+
+
+@pytest.fixture(scope="module")
+def examine(tmp_path_factory: pytest.TempPathFactory) -> Examine:
+    """Run the suite against an address, once for each version."""
+    output = tmp_path_factory.mktemp("results")
+    return cache(lambda url, version: run(url, version, suite_dir=TOOLS, node=NODE, output=output))
+
+
+@pytest.fixture(scope="module")
+def fixture_url() -> Generator[str]:
+    """The address of the fixture, served over HTTP."""
+    process = subprocess.Popen([sys.executable, str(FIXTURE), "--port", "0"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        word, port = process.stdout.readline().split()
+        assert word == "PORT"
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.terminate()
+        process.communicate(timeout=10)
+
+
+def passed(results: Mapping[str, Mapping[str, str]]) -> int:
+    return sum("FAILURE" not in statuses.values() for statuses in results.values())
+
+
+def test_the_fixture_passes_every_scenario(version: str, fixture_url: str, examine: Examine) -> None:
+    direct = examine(fixture_url, version)
+
+    assert (passed(direct), len(direct)) == (SCENARIOS[version], SCENARIOS[version])
+
+
+def test_nothing_is_lost_over_http(version: str, fixture_url: str, examine: Examine, tmp_path: Path) -> None:
+    direct = examine(fixture_url, version)
+    with trunkline_up(tmp_path, {"mcpServers": {"fixture": {"url": fixture_url}}}) as (url, _):
+        through = examine(url, version)
+
+    assert differences(direct, through) == []
+    assert passed(through) == SCENARIOS[version]
+
+
+def test_nothing_that_stdio_can_do_is_lost_over_it(version: str, fixture_url: str, examine: Examine, tmp_path: Path) -> None:
+    direct = examine(fixture_url, version)
+    server = {"command": sys.executable, "args": [str(FIXTURE), "--stdio"]}
+    with trunkline_up(tmp_path, {"mcpServers": {"fixture": server}}) as (url, _):
+        through = examine(url, version)
+
+    lost = [sentence for sentence in differences(direct, through) if sentence not in ONLY_HTTP]
+    assert lost == []
+    assert passed(through) == SCENARIOS[version]

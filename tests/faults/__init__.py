@@ -1,0 +1,1 @@
+"""What happens to callers, and to the machine, when servers misbehave."""

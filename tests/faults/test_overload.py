@@ -1,0 +1,85 @@
+"""One server hangs under many callers: they are turned away at once, and other servers are as quick as ever."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.faults.scene import ERAS, caller_of, count
+from tests.harness import ModernCaller, faulty, gateway, until
+
+CALLERS = 200
+ROOM = 4
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_callers_beyond_a_hung_servers_room_are_told_to_come_back_later(
+    tmp_path: Path, http: aiohttp.ClientSession, era: str
+) -> None:
+    log = tmp_path / "log"
+    servers = {"hung": faulty("--log", str(log), concurrency=ROOM, timeout=3), "good": faulty(concurrency=CALLERS)}
+    async with gateway(tmp_path, servers) as opened:
+        caller = await caller_of(era, opened.url, http)
+        filling = [asyncio.create_task(caller.call("hung__hang")) for _ in range(ROOM)]
+        await until(lambda: count(log, "call hang") == ROOM)
+
+        started = time.monotonic()
+        refused = await asyncio.gather(*(caller.call("hung__echo", {"text": "x"}) for _ in range(CALLERS)))
+        took = time.monotonic() - started
+        others = await asyncio.gather(*(caller.call("good__echo", {"text": str(n)}) for n in range(CALLERS)))
+        filled = [await task for task in filling]
+
+    assert {heard.status for heard in refused} == {503}
+    assert all(int(heard.headers["retry-after"]) >= 1 for heard in refused)
+    assert all("'hung'" in heard.error["message"] for heard in refused)
+    assert took < 2.0
+    assert [heard.text for heard in others] == [str(n) for n in range(CALLERS)]
+    assert {heard.error["code"] for heard in filled} == {-32001}
+    assert count(log, "call") == ROOM
+
+
+async def test_a_server_that_does_not_start_holds_up_no_more_callers_than_it_has_room_for(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    working = faulty(start_timeout=2, concurrency=ROOM)
+    hung = {**working, "args": [*working["args"], "--start", "hang"]}
+    async with gateway(tmp_path, {"hung": hung}, namespace="never", ready=0) as opened:
+        caller = ModernCaller(opened.url, http)
+
+        calls = [asyncio.create_task(caller.call("echo", {"text": "x"})) for _ in range(50)]
+        done, waiting = await asyncio.wait(calls, timeout=1.0)
+        statuses = {task.result().status for task in done}
+        late = await asyncio.gather(*waiting)
+
+    assert len(waiting) <= ROOM
+    assert statuses == {503}
+    assert all("hung" in heard.error["message"] for heard in late)
+
+
+async def test_a_gateway_full_of_connections_refuses_further_ones(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+    async with gateway(tmp_path, {"one": faulty()}, max_connections=5) as opened:
+        host, port = opened.url.removeprefix("http://").removesuffix("/mcp").split(":")
+        held = [await asyncio.open_connection(host, int(port)) for _ in range(5)]
+
+        reader, writer = await asyncio.open_connection(host, int(port))
+        async with asyncio.timeout(5):
+            refused = await reader.read()
+        writer.close()
+        for _, other in held:
+            other.close()
+
+        async def answers() -> bool:
+            return (await ModernCaller(opened.url, http).call("echo", {"text": "in"})).text == "in"
+
+        async with asyncio.timeout(5):
+            while True:
+                try:
+                    assert await answers()
+                    break
+                except (aiohttp.ClientError, AssertionError, ValueError):
+                    await asyncio.sleep(0.02)
+    assert refused.startswith(b"HTTP/1.1 503 ")

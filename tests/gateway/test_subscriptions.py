@@ -1,0 +1,146 @@
+"""Modern callers that want to hear of changes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.harness import META, VERSION, EventReader, ModernCaller, faulty, faulty_http, gateway, until
+
+TAG = "io.modelcontextprotocol/subscriptionId"
+TOOLS = {"toolsListChanged": True}
+
+
+@asynccontextmanager
+async def listen(
+    url: str, http: aiohttp.ClientSession, wanted: Any, *, id: Any = "mine"
+) -> AsyncGenerator[EventReader]:
+    params = {"notifications": wanted, "_meta": META}
+    body = {"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen", "params": params}
+    headers = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": VERSION,
+        "mcp-method": "subscriptions/listen",
+    }
+    async with http.post(url, data=json.dumps(body).encode(), headers=headers) as response:
+        yield EventReader(response)
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern", "both"])
+@pytest.mark.parametrize("over_http", [False, True])
+async def test_a_changed_list_is_heard_after_the_acknowledgement(
+    tmp_path: Path, http: aiohttp.ClientSession, era: str, over_http: bool
+) -> None:
+    with faulty_http("--era", era) as address:
+        servers = {"one": {"url": address} if over_http else faulty("--era", era)}
+        async with gateway(tmp_path, servers) as opened, listen(opened.url, http, TOOLS) as stream:
+            first = await stream.next()
+            caller = ModernCaller(opened.url, http)
+            await _listening(caller, over_http)
+            added = (await caller.call("list_changed")).text
+            second = await stream.next()
+            listed = await caller.request("tools/list")
+
+    assert first["method"] == "notifications/subscriptions/acknowledged"
+    assert first["params"] == {"notifications": TOOLS, "_meta": {TAG: "mine"}}
+    assert second["method"] == "notifications/tools/list_changed"
+    assert second["params"]["_meta"][TAG] == "mine"
+    assert added in [tool["name"] for tool in listed.result["tools"]]
+
+
+async def _listening(caller: ModernCaller, over_http: bool) -> None:
+    """The gateway's own ear at an HTTP server is another request, which may come a moment after it is ready."""
+    if over_http:
+        await asyncio.sleep(0.2)
+
+
+@pytest.mark.parametrize("id", [0, -3, "text", "é"])
+async def test_every_message_names_its_subscription(tmp_path: Path, http: aiohttp.ClientSession, id: Any) -> None:
+    async with gateway(tmp_path, {"one": faulty()}) as opened, listen(opened.url, http, TOOLS, id=id) as stream:
+        first = await stream.next()
+        await ModernCaller(opened.url, http).call("list_changed")
+        second = await stream.next()
+        opened.app.drain()
+        last = await stream.next()
+
+    assert [message["params"]["_meta"][TAG] for message in (first, second)] == [id, id]
+    assert last["id"] == id
+    assert last["result"]["resultType"] == "complete"
+    assert last["result"]["_meta"][TAG] == id
+
+
+async def test_only_what_was_asked_for_is_heard(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+    others: list[Any] = [
+        {"promptsListChanged": True, "resourcesListChanged": True},
+        {"toolsListChanged": False},
+        {"toolsListChanged": "yes"},
+        {},
+    ]
+    async with gateway(tmp_path, {"one": faulty()}) as opened:
+        async with (
+            listen(opened.url, http, TOOLS) as tools,
+            listen(opened.url, http, others[0]) as first,
+            listen(opened.url, http, others[1]) as second,
+            listen(opened.url, http, others[2]) as third,
+            listen(opened.url, http, others[3]) as fourth,
+        ):
+            acknowledged = [await stream.next() for stream in (tools, first, second, third, fourth)]
+            await ModernCaller(opened.url, http).call("list_changed")
+            heard = await tools.next()
+            opened.app.drain()
+            ends = [await stream.next() for stream in (tools, first, second, third, fourth)]
+
+    assert heard["method"] == "notifications/tools/list_changed"
+    assert [message["params"]["notifications"] for message in acknowledged] == [TOOLS, others[0], {}, {}, {}]
+    assert all("result" in message for message in ends)
+
+
+async def test_two_subscriptions_each_hear_their_own_copy(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+    async with gateway(tmp_path, {"one": faulty(), "two": faulty()}) as opened:
+        async with listen(opened.url, http, TOOLS, id=0) as one, listen(opened.url, http, TOOLS, id=1) as two:
+            await one.next()
+            await two.next()
+            await ModernCaller(opened.url, http).call("two__list_changed")
+            heard = [await one.next(), await two.next()]
+
+    assert [message["params"]["_meta"][TAG] for message in heard] == [0, 1]
+
+
+@pytest.mark.parametrize("wanted", [[], "tools", 5])
+async def test_a_wish_that_is_no_object_is_refused(tmp_path: Path, http: aiohttp.ClientSession, wanted: Any) -> None:
+    async with gateway(tmp_path, {"one": faulty()}) as opened:
+        heard = await ModernCaller(opened.url, http).request("subscriptions/listen", {"notifications": wanted})
+
+    assert (heard.status, heard.error["code"]) == (400, -32602)
+
+
+async def test_a_subscription_ends_with_its_caller(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+    async with gateway(tmp_path, {"one": faulty()}) as opened:
+        await ModernCaller(opened.url, http).request("tools/list")
+        before = len(asyncio.all_tasks())
+        async with listen(opened.url, http, TOOLS) as stream:
+            await stream.next()
+            during = len(asyncio.all_tasks())
+            stream.response.close()
+
+        await until(lambda: len(asyncio.all_tasks()) <= before)
+
+    assert during > before
+
+
+async def test_a_resource_that_nobody_has_is_not_granted(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+    wanted = {"resourceSubscriptions": ["file:///nowhere"], **TOOLS}
+    async with gateway(tmp_path, {"one": faulty(), "two": faulty()}) as opened:
+        async with listen(opened.url, http, wanted) as stream:
+            first = await stream.next()
+
+    assert first["method"] == "notifications/subscriptions/acknowledged"
+    assert first["params"]["notifications"] == TOOLS

@@ -1,0 +1,1 @@
+"""Trunkline between servers and clients that others wrote. `make .tools/done` installs them."""
