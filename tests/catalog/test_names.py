@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from trunkline.catalog.names import legal, prefixed, show
 
 LEGAL = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
-NAMES = st.text(max_size=80) | st.sampled_from(["echo", "a.b", "a/b", "a_b", "x" * 64, "x" * 65, "x" * 66, "", "_", "é"])
+NAMES = st.text(max_size=80) | st.sampled_from(
+    ["echo", "a.b", "a/b", "a_b", "x" * 64, "x" * 65, "x" * 66, "", "_", "é"]
+)
 SERVERS = st.sampled_from(["a", "b", "a_", "mein-server", "s" * 60, "ü"])
 OFFERED = st.dictionaries(SERVERS, st.lists(NAMES, unique=True, max_size=6), max_size=4)
 
@@ -23,9 +25,7 @@ def test_a_name_is_always_legal_and_stable(name: str) -> None:
     assert legal(legal(name)) == legal(name)
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"), [("echo", "echo"), ("a-b_C9", "a-b_C9"), ("x" * 64, "x" * 64)]
-)
+@pytest.mark.parametrize(("name", "shown"), [("echo", "echo"), ("a-b_C9", "a-b_C9"), ("x" * 64, "x" * 64)])
 def test_a_legal_name_is_kept(name: str, shown: str) -> None:
     assert legal(name) == shown
 
@@ -41,7 +41,9 @@ def test_a_prefix_is_the_servers_name() -> None:
     assert prefixed("time", "n" * 80).startswith("time__nnn")
 
 
-@given(OFFERED, st.sampled_from(["always", "never"]), st.sampled_from(["namespace", "first-wins", "last-wins", "error"]))
+@given(
+    OFFERED, st.sampled_from(["always", "never"]), st.sampled_from(["namespace", "first-wins", "last-wins", "error"])
+)
 def test_shown_names_are_legal_unique_and_stable(offered: dict[str, list[str]], namespace: str, conflicts: str) -> None:
     shown, _ = show(offered, namespace=namespace, conflicts=conflicts)
 

@@ -54,7 +54,9 @@ def test_no_address_makes_matching_slow(template: str, uri: str) -> None:
     assert not matches(template, uri)
 
 
-@pytest.mark.parametrize("template", ["{" * 50_000, "{a" * 900, "{a}" * 500, "x" * 50_000, "{}" * 20, "[", "(?P<", "{a}{"])
+@pytest.mark.parametrize(
+    "template", ["{" * 50_000, "{a" * 900, "{a}" * 500, "x" * 50_000, "{}" * 20, "[", "(?P<", "{a}{"]
+)
 def test_a_strange_template_matches_nothing_and_breaks_nothing(template: str) -> None:
     assert not matches(template, "x://y/z")
 

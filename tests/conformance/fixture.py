@@ -12,7 +12,6 @@ import warnings
 
 import anyio
 import mcp_types as types
-import uvicorn
 from fixture_tools import (
     PNG,
     TOOLS,
@@ -81,6 +80,8 @@ def main() -> None:
     if chosen.stdio:
         anyio.run(serve_stdio)
     else:
+        import uvicorn  # which takes a tenth of a second that a server on standard input need not wait
+
         app = server().streamable_http_app(event_store=Events(), retry_interval=RETRY)
         # httptools leaves the blanks around a header's value, and the suite sends some.
         config = uvicorn.Config(app, http="h11", log_level="warning", timeout_graceful_shutdown=1)

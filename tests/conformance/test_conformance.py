@@ -76,7 +76,10 @@ def test_nothing_is_lost_over_http(version: str, fixture_url: str, examine: Exam
     assert passed(through) == SCENARIOS[version]
 
 
-def test_nothing_that_stdio_can_do_is_lost_over_it(version: str, fixture_url: str, examine: Examine, tmp_path: Path) -> None:
+@pytest.mark.timeout(300)  # every scenario is a session, and every session that may be asked has a process of its own
+def test_nothing_that_stdio_can_do_is_lost_over_it(
+    version: str, fixture_url: str, examine: Examine, tmp_path: Path
+) -> None:
     direct = examine(fixture_url, version)
     server = {"command": sys.executable, "args": [str(FIXTURE), "--stdio"]}
     with trunkline_up(tmp_path, {"mcpServers": {"fixture": server}}) as (url, _):

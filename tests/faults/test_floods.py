@@ -80,6 +80,7 @@ async def test_50_megabytes_of_standard_error_are_not_kept(tmp_path: Path, http:
     assert message["result"]["content"][0]["text"] == "stderr_flood"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server_era", ["legacy", "modern"])
 async def test_100_000_notifications_do_not_hold_up_the_answer_or_others(
     tmp_path: Path, http: aiohttp.ClientSession, server_era: str
@@ -100,6 +101,7 @@ async def test_100_000_notifications_over_http_do_not_hold_up_the_answer_or_othe
     assert message["result"]["content"][0]["text"] == "notify_flood"
 
 
+@pytest.mark.slow
 async def test_a_caller_that_does_not_read_a_flood_costs_little_memory(
     tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:

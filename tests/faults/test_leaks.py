@@ -180,6 +180,7 @@ async def begin(http: aiohttp.ClientSession, url: str) -> None:
         await response.read()
 
 
+@pytest.mark.slow
 async def test_idle_sessions_end_by_themselves(tmp_path: Path, http: aiohttp.ClientSession) -> None:
     async with gateway(tmp_path, {"one": faulty()}, session_idle=0.1) as opened:
         caller = await LegacyCaller(opened.url, http).open()

@@ -69,7 +69,13 @@ HOSTS_OUT = [
     "localhost/evil.com",
     "",
 ]
-ORIGINS_IN = ["http://localhost", "http://localhost:3000", "https://127.0.0.1:8443", "http://[::1]:5173", "HTTP://LOCALHOST"]
+ORIGINS_IN = [
+    "http://localhost",
+    "http://localhost:3000",
+    "https://127.0.0.1:8443",
+    "http://[::1]:5173",
+    "HTTP://LOCALHOST",
+]
 ORIGINS_OUT = [
     "http://evil",
     "https://evil.com",
@@ -126,7 +132,9 @@ async def test_only_local_origins_are_served_on_every_endpoint(
             assert "access-control-allow-origin" not in answer.headers
 
 
-@pytest.mark.parametrize("name", ["Host: evil.com", "HOST: 127.0.0.1", "Origin: http://evil.com", "ORIGIN: http://localhost"])
+@pytest.mark.parametrize(
+    "name", ["Host: evil.com", "HOST: 127.0.0.1", "Origin: http://evil.com", "ORIGIN: http://localhost"]
+)
 async def test_a_second_host_or_origin_is_refused_whatever_it_says(tmp_path: Path, name: str) -> None:
     async with gateway(tmp_path, {}) as opened:
         answer = await ask(opened.url, "POST", "/mcp", "host: 127.0.0.1", "origin: http://localhost", name)

@@ -113,7 +113,12 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 
 @pytest.mark.parametrize(
     "beginning",
-    [b"", b"POST /mcp HT", b"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\nx: ", head_of("echo") + b"content-length: 10\r\n\r\n{"],
+    [
+        b"",
+        b"POST /mcp HT",
+        b"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\nx: ",
+        head_of("echo") + b"content-length: 10\r\n\r\n{",
+    ],
     ids=["nothing", "half a line", "half the headers", "half the body"],
 )
 async def test_a_request_that_does_not_come_is_not_waited_for(tmp_path: Path, beginning: bytes) -> None:
@@ -227,16 +232,25 @@ async def test_a_caller_that_sends_a_long_body_anyway_still_hears_why(
 
 @pytest.mark.parametrize(
     "headers",
-    [b"x: " + b"a" * 100_000 + b"\r\n", b"".join(b"x-%d: %s\r\n" % (n, b"a" * 1000) for n in range(100))],
-    ids=["one long", "many"],
+    [
+        b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nx: " + b"a" * 200_000 + b"\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nx: " + b"a" * 200_000,
+        b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n" + b"a" * 200_000,
+        b"GET /healthz HTTP/1.1\r\n" + b"".join(b"x-%d: %s\r\n" % (n, b"a" * 1000) for n in range(100)),
+        b"GET /healthz?" + b"a" * 200_000,
+        b"GET /healthz?" + b"a" * 200_000 + b" HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n",
+    ],
+    ids=["one long", "one without end", "a name without end", "many", "an address without end", "a long address"],
 )
-async def test_headers_that_are_too_long_are_refused(tmp_path: Path, headers: bytes) -> None:
+async def test_headers_that_are_too_long_are_refused_before_they_end(tmp_path: Path, headers: bytes) -> None:
     async with gateway(tmp_path, {}) as opened, wire(opened.url) as line:
-        await line.send(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n" + headers)
+        try:
+            await line.send(headers)
+            answer = await line.answer()
+        except ConnectionError:
+            return  # closed while we were still sending: refused too
 
-        answer = await line.answer()
-
-    assert answer.status == 431
+    assert answer.status in (400, 414, 431)
 
 
 async def test_connections_beyond_the_most_are_refused_and_room_is_made_again(tmp_path: Path) -> None:
@@ -436,7 +450,13 @@ async def test_only_what_there_is_is_served(tmp_path: Path, method: str, path: s
 
 @pytest.mark.parametrize(
     ("kind", "status"),
-    [("text/plain", 415), ("", 415), ("application/xml", 415), ("application/json; charset=utf-8", 200), ("APPLICATION/JSON", 200)],
+    [
+        ("text/plain", 415),
+        ("", 415),
+        ("application/xml", 415),
+        ("application/json; charset=utf-8", 200),
+        ("APPLICATION/JSON", 200),
+    ],
 )
 async def test_only_json_is_taken(tmp_path: Path, kind: str, status: int) -> None:
     async with gateway(tmp_path, {"one": faulty()}) as opened, wire(opened.url) as line:
@@ -451,7 +471,9 @@ async def test_only_json_is_taken(tmp_path: Path, kind: str, status: int) -> Non
 # The end.
 
 
-async def test_what_is_under_way_is_finished_and_nothing_new_is_begun(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+async def test_what_is_under_way_is_finished_and_nothing_new_is_begun(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
     log = tmp_path / "log"
     async with gateway(tmp_path, {"one": faulty("--log", str(log))}) as opened, wire(opened.url) as line:
         await line.send(call_of("slow", {"seconds": 1}) + call_of("echo", {"text": "too late"}, id=2))
@@ -494,7 +516,10 @@ async def test_a_signal_ends_the_gateway_gracefully(
     tmp_path: Path, http: aiohttp.ClientSession, number: signal.Signals
 ) -> None:
     log = tmp_path / "log"
-    with trunkline_up(tmp_path / "home", {"gateway": {}, "servers": {"one": faulty("--log", str(log))}}) as (url, process):
+    with trunkline_up(tmp_path / "home", {"gateway": {}, "servers": {"one": faulty("--log", str(log))}}) as (
+        url,
+        process,
+    ):
         caller = ModernCaller(url, http)
         legacy = await LegacyCaller(url, http).open()
         async with legacy.listen() as standing:
@@ -514,7 +539,9 @@ async def test_a_signal_ends_the_gateway_gracefully(
     assert log.read_text().splitlines()[-1] == "end"
 
 
-async def test_a_call_that_takes_longer_than_the_end_may_is_cut_off(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+async def test_a_call_that_takes_longer_than_the_end_may_is_cut_off(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
     log = tmp_path / "log"
     async with gateway(tmp_path, {"one": faulty("--log", str(log))}, drain=0.2) as opened:
         hanging = asyncio.create_task(ModernCaller(opened.url, http).call("hang"))

@@ -318,4 +318,3 @@ async def test_a_changed_configuration_is_heard_by_those_who_listen(
             methods = {(await stream.next())["method"] for _ in range(3)}
 
     assert "notifications/tools/list_changed" in methods
-

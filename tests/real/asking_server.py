@@ -21,7 +21,10 @@ for line in sys.stdin:
     message = json.loads(line)
     match message.get("method"):
         case "initialize":
-            introduction = {"capabilities": {"tools": {}}, "serverInfo": {"name": "asking", "version": "1"}}
+            introduction: dict[str, Any] = {
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "asking", "version": "1"},
+            }
             write({"id": message["id"], "result": {"protocolVersion": "2025-11-25", **introduction}})
         case "tools/list":
             tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("ask", "heard")]

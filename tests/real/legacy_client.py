@@ -3,7 +3,7 @@
 It runs in an environment of its own, with `mcp` 1.30: `python legacy_client.py URL '[["tool", {"argument": 1}]]'`.
 """
 
-# pyright: basic, reportAttributeAccessIssue=false, reportCallIssue=false, reportArgumentType=false
+# pyright: basic, reportAttributeAccessIssue=false, reportCallIssue=false, reportArgumentType=false, reportAssignmentType=false
 from __future__ import annotations
 
 import asyncio

@@ -131,7 +131,7 @@ def prefixes(tools: list[dict[str, Any]]) -> set[str]:
 async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 10.0) -> None:
     """Wait for something that becomes true by itself."""
     async with asyncio.timeout(seconds):
-        while not await condition():
+        while not await condition():  # noqa: ASYNC110 - what is waited for is in another process
             await asyncio.sleep(0.05)
 
 

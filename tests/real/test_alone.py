@@ -35,17 +35,24 @@ async def test_a_single_server_keeps_its_names_and_introduces_itself(alone: Runn
 
     assert {"echo", "get-sum"} <= listed
     assert said == "Echo: hello"
+    assert info is not None
     assert info.name == "mcp-servers/everything"
     assert "Everything Server" in (instructions or "")
 
 
-async def test_a_single_server_asks_the_person_behind_its_caller(alone: Running) -> None:
-    async def elicit(context: Any, params: Any) -> types.ElicitResult:
-        return types.ElicitResult(action="accept", content={"name": "Ada"})
+async def elicit(context: Any, params: Any) -> types.ElicitResult:
+    return types.ElicitResult(action="accept", content={"name": "Ada"})
 
+
+async def test_a_single_server_asks_the_person_behind_its_caller(alone: Running) -> None:
     async with mcp.Client(alone.url, mode="legacy", elicitation_callback=elicit) as client:
-        listed = {tool.name for tool in (await client.list_tools()).tools}
         said = await text_of(client, "trigger-elicitation-request")
 
     assert "- Name: Ada" in said
+
+
+async def test_a_single_server_lists_what_it_keeps_for_callers_it_may_ask(alone: Running) -> None:
+    async with mcp.Client(alone.url, mode="legacy", elicitation_callback=elicit) as client:
+        listed = {tool.name for tool in (await client.list_tools()).tools}
+
     assert "trigger-elicitation-request" in listed

@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning"),
 ]
 
-ASKING_SERVER = Path(__file__).with_name("asking_server.py")
+ASKING = Path(__file__).with_name("asking_server.py")
 
 
 class Workspace:
@@ -83,13 +83,19 @@ async def test_a_single_server_knows_the_roots_that_its_caller_came_with(
         await follow(client, "list_allowed_directories", folders[0])
 
 
-async def test_a_question_right_behind_an_answer_reaches_the_caller(tmp_path: Path) -> None:
+@pytest.fixture
+def asking(tmp_path: Path) -> Generator[Running]:
+    """A gateway in front of a server that asks behind its answers."""
+    with running(tmp_path, {"mcpServers": {"asking": {"command": sys.executable, "args": [str(ASKING)]}}}) as opened:
+        yield opened
+
+
+async def test_a_question_right_behind_an_answer_reaches_the_caller(asking: Running, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
-    with running(tmp_path, {"mcpServers": {"asking": {"command": sys.executable, "args": [str(ASKING_SERVER)]}}}) as it:
-        async with mcp.Client(it.url, mode="legacy", list_roots_callback=workspace.list_roots) as client:
+    async with mcp.Client(asking.url, mode="legacy", list_roots_callback=workspace.list_roots) as client:
 
-            async def is_answered() -> bool:
-                return tmp_path.as_uri() in await text_of(client, "heard")
+        async def is_answered() -> bool:
+            return tmp_path.as_uri() in await text_of(client, "heard")
 
-            await text_of(client, "ask")
-            await eventually(is_answered)
+        await text_of(client, "ask")
+        await eventually(is_answered)

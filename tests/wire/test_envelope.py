@@ -128,7 +128,8 @@ def test_a_plain_message_is_accepted_in_any_style(text: bytes, message: Message)
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"[]", b"42", b"{not json", b"\x00\xff\xfe", b'{"id":1,"method":5}', b'{"id":1,"result":{"a":"\xff"}}']
+    "text",
+    [b"", b"[]", b"42", b"{not json", b"\x00\xff\xfe", b'{"id":1,"method":5}', b'{"id":1,"result":{"a":"\xff"}}'],
 )
 def test_what_a_server_sent_and_is_no_message_is_a_value_error(text: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - that it is one is the point
@@ -150,7 +151,11 @@ def test_deep_nesting_from_a_server_is_kept_or_refused_but_never_crashes() -> No
 
 @pytest.mark.parametrize(
     ("params", "code"),
-    [(b'{"name":"a","name":"b"}', -32600), (b'{"name": "a", "name": "b"}', -32600), (b'{"_meta":{},"_meta":{}}', -32600)],
+    [
+        (b'{"name":"a","name":"b"}', -32600),
+        (b'{"name": "a", "name": "b"}', -32600),
+        (b'{"_meta":{},"_meta":{}}', -32600),
+    ],
 )
 def test_params_name_nothing_twice(params: bytes, code: int) -> None:
     with pytest.raises(RefusedError) as refused:

@@ -43,7 +43,9 @@ DISCOVERED = Message(b"1", result=b'{"supportedVersions":["2026-07-28"],"capabil
         (Message(b"1"), True, 200, False),
     ],
 )
-def test_the_answer_to_discover_tells_the_era(answer: Message | None, over_http: bool, status: int, modern: bool) -> None:
+def test_the_answer_to_discover_tells_the_era(
+    answer: Message | None, over_http: bool, status: int, modern: bool
+) -> None:
     assert speaks_modern(answer, over_http=over_http, status=status) is modern
 
 

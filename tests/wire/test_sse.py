@@ -11,7 +11,19 @@ from trunkline.wire.sse import COMMENT, Decoder, Event, TooLongError, write_even
 PLENTY = 1_000_000
 
 LINES = st.sampled_from(
-    [b"data: one", b"data:two", b"data", b"data: ", b"id: 7", b"id", b"event: message", b"retry: 5", b": comment", b"", b""]
+    [
+        b"data: one",
+        b"data:two",
+        b"data",
+        b"data: ",
+        b"id: 7",
+        b"id",
+        b"event: message",
+        b"retry: 5",
+        b": comment",
+        b"",
+        b"",
+    ]
 )
 ENDS = st.sampled_from([b"\n", b"\r", b"\r\n"])
 STREAMS = st.lists(st.tuples(LINES, ENDS), max_size=12).map(lambda parts: b"".join(line + end for line, end in parts))
@@ -71,7 +83,9 @@ def test_fields_mean_what_the_standard_says(stream: bytes, expected: list[Event]
 
 @given(
     st.binary(max_size=200),
-    st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), max_size=20).filter(lambda text: text == text.lstrip()),
+    st.text(st.characters(codec="utf-8", exclude_characters="\r\n\0"), max_size=20).filter(
+        lambda text: text == text.lstrip()
+    ),
     st.sampled_from(["", "message", "endpoint"]),
     st.integers(-1, 10**6),
 )

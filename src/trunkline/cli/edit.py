@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,24 +27,31 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
     )
     add.add_argument("name", help="how it is called here")
     add.add_argument("address", metavar="COMMAND|URL", help="the program to start, or the address of a remote server")
-    add.add_argument("args", nargs=argparse.REMAINDER, help="the program's arguments")
     add.add_argument(
-        "--env", action="append", default=[], metavar="KEY=VALUE", help="give it this variable; may repeat"
+        "args", nargs=argparse.REMAINDER, help="the program's arguments; options of ours go before the name"
     )
-    add.add_argument(
-        "--header", action="append", default=[], metavar="'NAME: VALUE'", help="send this header; may repeat"
-    )
-    add.add_argument("--cwd", help="start it in this folder")
-    add.add_argument("--transport", choices=("stdio", "http", "sse"), help="when it cannot be told from the address")
-    add.add_argument("--force", action="store_true", help="replace a server of the same name")
-    add.set_defaults(run=_add)
+    _add_flags(add)
+    add.set_defaults(run=partial(_add, common=common, formatted=formatted))
     remove = commands.add_parser("remove", parents=[common, formatted], help="remove a server")
     remove.add_argument("name")
     remove.add_argument("--force", "-f", "--yes", "-y", action="store_true", help="do not ask")
     remove.set_defaults(run=_remove)
 
 
-def _add(options: argparse.Namespace) -> int:
+def _add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--env", action="append", default=[], metavar="KEY=VALUE", help="give it this variable")
+    parser.add_argument("--header", action="append", default=[], metavar="'NAME: VALUE'", help="send this header")
+    parser.add_argument("--cwd", help="start it in this folder")
+    parser.add_argument("--transport", choices=("stdio", "http", "sse"), help="when the address does not tell")
+    parser.add_argument("--force", action="store_true", help="replace a server of the same name")
+
+
+def _add(options: argparse.Namespace, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> int:
+    if options.args and options.address.startswith(("http://", "https://")):
+        # A remote server has no arguments of its own, so what follows its address is meant for us.
+        behind = argparse.ArgumentParser(prog="trunkline add", parents=[common, formatted])
+        _add_flags(behind)
+        options = behind.parse_args(options.args, argparse.Namespace(**{**vars(options), "args": []}))
     path = config_file(options) or user_file(os.environ)
     spec = _spec(options)
     # Checked before anything is written: a wrong entry would be refused at the next start.
@@ -87,8 +95,6 @@ def _spec(options: argparse.Namespace) -> dict[str, Any]:
     spec: dict[str, Any] = {}
     if options.address.startswith(("http://", "https://")):
         spec["url"] = options.address
-        if options.args:
-            raise ConfigError("A remote server takes no arguments.", hint="Put options before the name.")
     else:
         words = options.address.split() if not options.args and " " in options.address else [options.address]
         spec["command"] = words[0]

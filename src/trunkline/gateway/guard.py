@@ -39,7 +39,7 @@ class Guard:
     """Checks every request before anything of it is looked at."""
 
     def __init__(self, gateway: GatewayConfig) -> None:
-        self._token = f"Bearer {gateway.token}".encode() if gateway.token else b""
+        self._token = gateway.token.encode()
         self._hosts = LOOPBACK_NAMES | {host.lower() for host in gateway.allowed_hosts}
         if not gateway.allowed_hosts and not is_loopback(gateway.host) and gateway.token:
             # The token already keeps a rebound page out, and we cannot know under which names we are reached.
@@ -66,7 +66,10 @@ class Guard:
 
     def authorize(self, headers: Mapping[bytes, bytes]) -> bool:
         """Whether the request carries the token, if one is wanted."""
-        return not self._token or hmac.compare_digest(headers.get(b"authorization", b""), self._token)
+        if not self._token:
+            return True
+        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
 
     def _host_allowed(self, host: str) -> bool:
         if self._hosts is None:

@@ -13,12 +13,18 @@ BACKLOG = 1000
 """Messages that may wait for a slow caller; beyond that, notifications are dropped."""
 
 
+BACKLOG_BYTES = 8 * 2**20
+REPLAY_BYTES = 2**20
+"""Bytes kept of what was sent already, for a caller that lost it on the way."""
+
+
 class Stream:
     """One logical stream of events. With a key its events have ids, by which it can be resumed."""
 
     def __init__(self, *, key: str = "", keep: int = 0) -> None:
         self.key = key
         self._events: deque[tuple[int, bytes]] = deque()
+        self._bytes = 0
         self._keep = keep
         self._count = 0
         self._sent = 0
@@ -30,16 +36,16 @@ class Stream:
 
     def push(self, data: bytes, *, retry: int = -1, droppable: bool = False) -> None:
         """Add one message."""
-        if self.done or (droppable and self._count - self._sent > BACKLOG):
+        if self.done or (droppable and (self._count - self._sent > BACKLOG or self._bytes > BACKLOG_BYTES)):
             self.dropped += droppable
             return
         self._count += 1
         event_id = f"{self.key}-{self._count}" if self.key else ""
-        self._events.append((self._count, write_event(data, id=event_id, retry=retry)))
-        while len(self._events) > max(self._keep, BACKLOG * 2) or (
-            len(self._events) > self._keep and self._events[0][0] <= self._sent
-        ):
-            self._events.popleft()
+        text = write_event(data, id=event_id, retry=retry)
+        self._events.append((self._count, text))
+        self._bytes += len(text)
+        while self._events[0][0] <= self._sent and (len(self._events) > self._keep or self._bytes > REPLAY_BYTES):
+            self._bytes -= len(self._events.popleft()[1])
         self._wake.set()
 
     def finish(self) -> None:

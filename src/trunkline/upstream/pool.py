@@ -115,7 +115,10 @@ class Pool:
 
     async def open(self, spec: ServerSpec, line: Line | None = None) -> Connection:
         """Connect a line, once for all who ask meanwhile."""
-        line = line or Line(spec.name, spec.fingerprint)
+        line = self._known(line or Line(spec.name, spec.fingerprint))
+        held = self.ready(line)
+        if held is not None:
+            return held
         opening = self._opening.get(line)
         if opening is None:
             opening = self._tasks.start(self._open(spec, line), name=f"connect {spec.name}")
@@ -184,6 +187,13 @@ class Pool:
                 if not held.connection.alive:
                     self.lost(line, held.connection, "the connection was lost")
 
+    def _known(self, line: Line) -> Line:
+        """The line under the era that its server is known to speak, so that all who want it share it."""
+        modern = self._modern.get(line.fingerprint)
+        if line.era != "auto" or modern is None:
+            return line
+        return dataclasses.replace(line, era="modern" if modern else "legacy")
+
     async def _close(self, lines: list[Line]) -> None:
         closing = [self._held.pop(line).connection.close() for line in lines if line in self._held]
         for line, opening in list(self._opening.items()):
@@ -196,8 +206,7 @@ class Pool:
         if stale is not None and not stale.connection.alive:
             self.lost(line, stale.connection, "the connection was lost")
         connection = await self._connect(spec, line)
-        if line.era == "auto":
-            line = dataclasses.replace(line, era="modern" if connection.profile.modern else "legacy")
+        line = self._known(line)
         self._held[line] = _Held(connection, time.monotonic())
         self._outside.woke(line)
         return connection
