@@ -17,8 +17,8 @@ Written from the source by `python -m tests.docs.reference`; a test keeps it so.
 
 `trunkline.toml` is looked for in the current folder, then in `~/.config/trunkline/`; `--config` names another. The JSON
 file of a client (`mcpServers`, or VS Code's `servers`) works as it is: keys that mean nothing here are left alone. In
-any value `${env:NAME}` (or `${NAME}`, or `${NAME:-default}`) stands for an environment variable. A server whose variable is
-missing is shown as unreachable with that reason; the others start.
+any value `${env:NAME}` (or `${NAME}`, or `${NAME:-default}`) stands for an environment variable. A server whose
+variable is missing is shown as unreachable with that reason; the others start.
 
 The file is watched. A change takes effect at once; servers that did not change are not touched. Changes of `[gateway]`
 other than `namespace`, `conflicts` and `prefer` want a restart.
