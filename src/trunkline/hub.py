@@ -230,7 +230,7 @@ class Hub:
         """Join the stages: the one place where their order is written."""
         self._pool = pool
         self.stages: tuple[Stage, ...] = (
-            EntryStage(lambda: self._registry.snapshot),
+            EntryStage(lambda: self._registry.snapshot, lambda: self._registry.settle(self.config.gateway.settle)),
             SendStage(pool, self._specs, self._report),
         )
         self._handler = join(self.stages)

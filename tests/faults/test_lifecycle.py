@@ -28,9 +28,12 @@ async def test_a_transient_server_gets_one_process_for_each_call(
 
         for number in range(3):
             assert (await caller.call("echo", {"text": f"{number}"})).text == f"{number}"
-            await until(lambda number=number: count(log, "eof") == number + 2)
+            await until(lambda number=number: count(log, "eof") >= number + 2)
 
-    assert [line.split()[0] for line in lines(log)] == ["start", "eof", "end", *["start", "call", "eof", "end"] * 3]
+    # The first legacy caller costs a modern-only server one more process: the one that tells it does not speak legacy.
+    asked = ["start", "eof", "end"] if (era, server_era) == ("legacy", "modern") else []
+    expected = ["start", "eof", "end", *asked, *["start", "call", "eof", "end"] * 3]
+    assert [line.split()[0] for line in lines(log)] == expected
 
 
 async def test_transient_calls_at_the_same_time_have_processes_of_their_own(

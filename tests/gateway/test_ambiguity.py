@@ -159,7 +159,7 @@ TWICE = [
     ),
     replaced(
         '"io.modelcontextprotocol/clientCapabilities": {}',
-        '"io.modelcontextprotocol/clientCapabilities": {}, "io.modelcontextprotocol\\/clientCapabilities": {"roots":{}}',
+        '"io.modelcontextprotocol/clientCapabilities": {}, "io.modelcontextprotocol\\/clientCapabilities": {"x":1}',
     ),
 ]
 

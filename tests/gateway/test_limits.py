@@ -42,7 +42,7 @@ class Wire:
         await self.writer.drain()
 
     async def answer(self, *, head: bool = False) -> Answer:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(5):
             first, *lines = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")[:-2]
             headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
             body = b""
@@ -154,11 +154,11 @@ async def test_a_slow_request_behind_a_slow_call_is_not_waited_for(tmp_path: Pat
 
 
 async def test_a_slow_call_is_not_a_slow_request(tmp_path: Path) -> None:
-    async with gateway(tmp_path, {"one": faulty()}, header_timeout=0.3, keep_alive=0.3) as opened:
-        async with wire(opened.url) as line:
-            await line.send(call_of("slow", {"seconds": 1.5}))
+    options: dict[str, Any] = {"header_timeout": 0.3, "keep_alive": 0.3}
+    async with gateway(tmp_path, {"one": faulty()}, **options) as opened, wire(opened.url) as line:
+        await line.send(call_of("slow", {"seconds": 1.5}))
 
-            answer = await line.answer()
+        answer = await line.answer()
 
     assert answer.status == 200
 
@@ -223,9 +223,12 @@ async def test_a_body_of_exactly_the_limit_is_taken(tmp_path: Path) -> None:
 async def test_a_caller_that_sends_a_long_body_anyway_still_hears_why(
     tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:
-    async with gateway(tmp_path, {}, body_limit=1000) as opened:
-        async with http.post(opened.url, data=b"x" * 8_000_000, headers={"content-type": "application/json"}) as answer:
-            status = answer.status
+    headers = {"content-type": "application/json"}
+    async with (
+        gateway(tmp_path, {}, body_limit=1000) as opened,
+        http.post(opened.url, data=b"x" * 8_000_000, headers=headers) as answer,
+    ):
+        status = answer.status
 
     assert status == 413
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -101,15 +102,15 @@ async def test_a_server_that_goes_between_two_pages_hides_no_tool_of_the_others(
     assert stays <= {name for page in found for name in page}
 
 
-BAD = ["nonsense", "", "é", "!!!!", base64.b64encode(b"[1]").decode(), base64.b64encode(b'{"a":1}').decode()]
-BAD += [base64.b64encode(json.dumps(value).encode()).decode() for value in ([-1, "x"], ["1", "x"], [1.5, "x"], 5, None)]
+BAD: list[Any] = ["nonsense", "", "é", "!!!!", 5, []]
+FORGED: list[Any] = [[1], {"a": 1}, [-1, "x"], ["1", "x"], [1.5, "x"], 5, None]
 
 
 @ERAS
 async def test_a_cursor_that_is_not_ours_is_refused(tmp_path: Path, http: aiohttp.ClientSession, era: str) -> None:
     async with gateway(tmp_path, {"one": faulty()}) as opened:
         request = await requester(opened, http, era)
-        for cursor in [*BAD, 5, [], {}]:
+        for cursor in [*BAD, *(base64.b64encode(json.dumps(value).encode()).decode() for value in FORGED)]:
             heard = await request("tools/list", {"cursor": cursor})
 
             assert heard.error["code"] == -32602, cursor
@@ -224,6 +225,59 @@ async def test_what_another_configuration_offered_is_not_shown(tmp_path: Path, h
     assert "one" in listed.result["_meta"][UNAVAILABLE]
 
 
+ODD = r"""
+import json, sys
+TOOLS = json.loads(sys.argv[1])
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") == "initialize":
+        about = {"serverInfo": {"name": "odd", "version": "1"}, "capabilities": {"tools": {}}}
+        result = json.dumps({"protocolVersion": "2025-11-25", **about})
+    elif message.get("method") == "tools/list":
+        result = '{"tools":[' + ",".join(TOOLS) + "]}"
+    elif "id" in message:
+        error = {"code": -32601, "message": "no"}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
+        continue
+    else:
+        continue
+    print('{"jsonrpc":"2.0","id":%s,"result":%s}' % (json.dumps(message["id"]), result), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        r'{"name":"odd","inputSchema":{},"\ud83d":1}',
+        r'{"name":"odd","inputSchema":{},"description":"\ud83d"}',
+        r'{"name":"\ud83d","inputSchema":{}}',
+        r'{"name":"odd","inputSchema":{"x-mcp-header":"A","b":"\ud83d"}}',
+        r'{"name":"odd","inputSchema":{"a":"\ud83d","x-mcp-header":' + "[" * 400 + "]" * 400 + "}}",
+        '{"name":"odd","inputSchema":{},"annotations":' + "[" * 500 + "]" * 500 + "}",
+        '{"name":"odd","name":"even","inputSchema":{}}',
+        '{"name":5}',
+        "{}",
+        "5",
+        "null",
+        '"odd"',
+        "[]",
+    ],
+    ids=lambda text: str(text)[:60],
+)
+async def test_an_odd_definition_hides_no_tool_of_others(
+    tmp_path: Path, http: aiohttp.ClientSession, definition: str
+) -> None:
+    good = '{"name":"good","inputSchema":{}}'
+    odd = {"command": sys.executable, "args": ["-S", "-c", ODD, json.dumps([definition, good])], "era": "legacy"}
+    async with gateway(tmp_path, {"one": faulty(), "odd": odd}) as opened:
+        caller = ModernCaller(opened.url, http)
+        await caller.call("one__list_changed")
+        await until(lambda: "one__extra_1" in opened.hub.snapshot.tools)
+        listed = await caller.request("tools/list")
+
+    assert {"one__echo", "one__extra_1", "odd__good"} <= set(names(listed))
+
+
 # Names.
 
 
@@ -254,7 +308,7 @@ async def test_one_server_has_a_prefix_if_that_is_wanted(tmp_path: Path, http: a
         ({"conflicts": "last-wins"}, {"echo"}, "two"),
         ({"conflicts": "first-wins", "prefer": ["two"]}, {"echo"}, "two"),
         ({"conflicts": "error", "prefer": ["one"]}, {"echo"}, "one"),
-        ({"conflicts": "error"}, set(), ""),
+        ({"conflicts": "error"}, set[str](), ""),
         ({"conflicts": "namespace"}, {"one__echo", "two__echo"}, ""),
     ],
 )

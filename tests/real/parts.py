@@ -118,7 +118,8 @@ async def _all_are_there(url: str, servers: Any) -> None:
 
         async def all_listed() -> bool:
             listed = await caller.request("tools/list")
-            return len(servers) == 1 or prefixes(listed.result["tools"]) == set(servers)
+            found = prefixes(listed.result["tools"])
+            return bool(found) if len(servers) == 1 else found == set(servers)
 
         await eventually(all_listed, 30)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,7 +39,7 @@ def read(pieces: list[bytes], limit: int = PLENTY) -> list[Event]:
 @given(STREAMS, st.lists(st.integers(0, 120), max_size=8))
 def test_a_stream_reads_the_same_however_it_is_cut(stream: bytes, cuts: list[int]) -> None:
     edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
-    pieces = [stream[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    pieces = [stream[start:end] for start, end in pairwise(edges)]
 
     assert read(pieces) == read([stream])
 

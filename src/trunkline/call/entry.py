@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from trunkline.call.stage import Handler
 from trunkline.catalog.templates import matches
@@ -15,8 +15,8 @@ from trunkline.wire.members import encode, read_members, write_members
 class EntryStage:
     """Reads the snapshot of this moment; the call keeps it to its end."""
 
-    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
-        self._snapshot = snapshot
+    def __init__(self, snapshot: Callable[[], Snapshot], settle: Callable[[], Awaitable[None]]) -> None:
+        self._snapshot, self._settle = snapshot, settle
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
         call.snapshot = snapshot = self._snapshot()
@@ -24,6 +24,10 @@ class EntryStage:
             call.server = call.parked.server
             return await call_next(call)
         entry = resolve(call, snapshot)
+        if entry is None and not snapshot.bare:
+            await self._settle()  # its server may only just be starting
+            call.snapshot = snapshot = self._snapshot()
+            entry = resolve(call, snapshot)
         if entry is not None:
             call.entry = entry
             call.server = entry.server

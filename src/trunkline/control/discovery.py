@@ -60,7 +60,13 @@ async def _read_page(connection: Connection, spec: ServerSpec, kind: Kind, curso
         params = meta.stamp(params, meta.Meta(MODERN_VERSIONS[0], b"{}", CLIENT_INFO))
     timeout = min(spec.timeout, LIST_TIMEOUT)
     exchange = Exchange(
-        spec.name, LIST_METHODS[kind], write_members(params), timeout=timeout, max_timeout=timeout, safe_to_repeat=True
+        spec.name,
+        LIST_METHODS[kind],
+        write_members(params),
+        timeout=timeout,
+        max_timeout=timeout,
+        safe_to_repeat=True,
+        background=True,
     )
     reply = await connection.request(exchange)
     if reply.error:

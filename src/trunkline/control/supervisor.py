@@ -13,7 +13,7 @@ from trunkline.control.health import WELL, Health, next_health
 from trunkline.control.registry import Registry
 from trunkline.control.shelf import Shelf
 from trunkline.errors import AuthorizationNeededError, TrunklineError, UpstreamError
-from trunkline.model import Kind, Reply, State
+from trunkline.model import Kind, Listing, Reply, State
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection import Connection, discover_params
 from trunkline.upstream.exchange import FOREVER, Exchange
@@ -27,6 +27,9 @@ HEALTH_TIMEOUT = 5.0
 AUTHORIZATION_AGAIN = 60.0
 SHORTEST_REFRESH = 1.0
 """Seconds between two readings of a server's lists, however often it says that they changed."""
+
+FIRST_READ_AGAIN = 1.0
+LONGEST_READ_AGAIN = 60.0
 
 CHANGED = {
     "notifications/tools/list_changed": (Kind.TOOL,),
@@ -48,6 +51,10 @@ class Supervisor:
         self._watched: Counter[str] = Counter()
         self._listening: asyncio.Task[None] | None = None
         self._refreshed = 0.0
+        self._unread: set[Kind] = set()
+        """Lists that could not be read, and are tried again at `_read_again`."""
+        self._read_again = FOREVER
+        self._read_wait = FIRST_READ_AGAIN
         self.first_try = asyncio.Event()
         """Set when the first attempt to reach the server ended, well or badly."""
 
@@ -154,6 +161,7 @@ class Supervisor:
         self._health = WELL
         self._changed.clear()
         problems = [listing.problem for listing in lists.values() if listing.problem]
+        self._note_unread(lists, set(lists))
         before = self._registry.view(self.spec.name)
         if before is not None:
             # A list that could not be read now is better shown as it was than not at all.
@@ -179,21 +187,25 @@ class Supervisor:
         for uri in list(self._watched):
             if not connection.profile.modern:
                 await self._ask(connection, "resources/subscribe", encode({"uri": uri}))
+        next_check = time.monotonic() + (self.spec.health_interval or FOREVER)
         while connection.alive:
-            interval = self.spec.health_interval or FOREVER
-            if self.spec.idle_timeout:
-                interval = min(interval, self.spec.idle_timeout / 4)
-            await self._sleep(interval)
+            now = time.monotonic()
+            due = [next_check - now, self._read_again - now, self.spec.idle_timeout / 4 or FOREVER]
+            await self._sleep(max(min(due), 0.0))
             if not connection.alive:
                 break
+            if time.monotonic() >= self._read_again:
+                self._changed |= self._unread
             if self._changed:
                 await self._relearn(connection)
-            elif self.spec.idle_timeout and await self._pool.close_idle(self.spec.name, self.spec.idle_timeout):
+            if self.spec.idle_timeout and await self._pool.close_idle(self.spec.name, self.spec.idle_timeout):
                 self._set(State.READY, "Asleep; it starts with the next call.")
                 await self._sleep_until_used()
                 return
-            elif not connection.busy and self.spec.health_interval:
-                await self._check(connection)
+            if time.monotonic() >= next_check:
+                next_check = time.monotonic() + self.spec.health_interval
+                if not connection.busy:
+                    await self._check(connection)
         if self._registry.view(self.spec.name) is not None:
             self._set(State.DEGRADED, "It ended by itself, and is being started again.")
 
@@ -206,6 +218,7 @@ class Supervisor:
         except TrunklineError as error:
             self.report(UpstreamError(str(error)))
             return
+        self._note_unread(lists, set(kinds))
         view = self._registry.view(self.spec.name)
         if view is None:
             return
@@ -221,6 +234,13 @@ class Supervisor:
         if not problems:
             await asyncio.to_thread(self._shelf.save, self.spec, connection.profile, merged, fetched)
 
+    def _note_unread(self, lists: dict[Kind, Listing], tried: set[Kind]) -> None:
+        """Plan to read failed lists again, less and less often."""
+        failed = {kind for kind, listing in lists.items() if listing.problem}
+        self._unread = (self._unread - tried) | failed
+        self._read_wait = min(self._read_wait * 2, LONGEST_READ_AGAIN) if failed else FIRST_READ_AGAIN
+        self._read_again = time.monotonic() + self._read_wait / 2 if self._unread else FOREVER
+
     def _too_often(self) -> bool:
         return time.monotonic() - self._refreshed < SHORTEST_REFRESH / 10
 
@@ -235,7 +255,9 @@ class Supervisor:
             self._show_health()
 
     async def _ask(self, connection: Connection, method: str, params: bytes) -> str:
-        exchange = Exchange(self.spec.name, method, params, timeout=HEALTH_TIMEOUT, max_timeout=HEALTH_TIMEOUT)
+        exchange = Exchange(
+            self.spec.name, method, params, timeout=HEALTH_TIMEOUT, max_timeout=HEALTH_TIMEOUT, background=True
+        )
         try:
             await connection.request(exchange)
         except UpstreamError as error:
@@ -283,7 +305,12 @@ class Supervisor:
             if not wanted:
                 return
             exchange = Exchange(
-                self.spec.name, "subscriptions/listen", listen_params(wanted), listener=_Ear(self), timeout=FOREVER
+                self.spec.name,
+                "subscriptions/listen",
+                listen_params(wanted),
+                listener=_Ear(self),
+                timeout=FOREVER,
+                background=True,
             )
             started = time.monotonic()
             try:

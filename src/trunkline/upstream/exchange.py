@@ -16,7 +16,8 @@ class Exchange:
     """A request that a server works on; it may be parked while somebody answers the server's questions."""
 
     __slots__ = (
-        "_early", "_future", "_last_sign", "_loop", "_started", "_timer", "abort", "asked", "connection", "headers",
+        "_early", "_future", "_last_sign", "_loop", "_started", "_timer", "abort", "asked", "background", "connection",
+        "expired", "headers",
         "listener", "max_timeout", "method", "name", "number", "params", "questions", "safe_to_repeat", "server",
         "timeout", "token",
     )  # fmt: skip
@@ -34,6 +35,7 @@ class Exchange:
         max_timeout: float = 600.0,
         safe_to_repeat: bool = False,
         token: bytes = b"",
+        background: bool = False,
     ) -> None:
         self.server, self.method, self.params, self.name = server, method, params, name
         self.headers = headers
@@ -42,6 +44,9 @@ class Exchange:
         self.safe_to_repeat = safe_to_repeat
         self.token = token
         """The caller's progress token, to be put back into what the server reports."""
+        self.background = background
+        """Our own doing, such as a health check: it neither makes a connection busy nor gets a call's messages."""
+        self.expired: UpstreamError | None = None
         self.number = 0
         self.questions: dict[str, Question] = {}
         self.asked: dict[str, bytes] = {}
@@ -124,12 +129,12 @@ class Exchange:
             self._timer = self._loop.call_at(due, self._ring)
             return
         self._timer = None
-        if self.abort is not None:
+        if self.expired is None:
             waited = self.timeout if now - self._last_sign >= self.timeout - 0.01 else self.max_timeout
             what = f"{self.method} {self.name!r}" if self.name else self.method
-            self.abort(
-                UpstreamTimeoutError(
-                    f"Server {self.server!r} did not answer {what} within {waited:g} s.",
-                    hint="Raise its `timeout`, or read its log: it may still be working.",
-                )
+            self.expired = UpstreamTimeoutError(
+                f"Server {self.server!r} did not answer {what} within {waited:g} s.",
+                hint="Raise its `timeout`, or read its log: it may still be working.",
             )
+        if self.abort is not None:
+            self.abort(self.expired)

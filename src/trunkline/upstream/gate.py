@@ -32,8 +32,12 @@ class Gate:
         self.closed_until = now + wait * (0.5 + chance / 2)
         self.reason = reason
 
-    def worked(self) -> None:
-        """Open again."""
+    def connected(self) -> None:
+        """Open, but not forgotten: a server that starts and dies at once must not be started without end."""
+        self.closed_until = 0.0
+
+    def lasted(self) -> None:
+        """A connection lived long enough; what was before no longer counts."""
         self.failures = 0
         self.closed_until = 0.0
         self.reason = ""

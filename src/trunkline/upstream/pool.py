@@ -92,15 +92,16 @@ class Pool:
         if line.era == "auto":
             await self.open(spec)
             line = self.line(spec, caller)
-        if spec.lifecycle == "transient" and spec.kind == "stdio":
-            connection = await self._connect(spec, line)
-            self._passing[connection] = line
-            return connection
-        connection = self.ready(line)
+        transient = spec.lifecycle == "transient" and spec.kind == "stdio"
+        connection = None if transient else self.ready(line)
         if connection is not None:
             return connection
         try:
-            return await self.open(spec, line)
+            if not transient:
+                return await self.open(spec, line)
+            connection = await self._connect(spec, line)
+            self._passing[connection] = line
+            return connection
         except UnreachableError:
             if line.era == "legacy" and self._modern.get(spec.fingerprint) and not caller.modern:
                 # A modern-only server; remembered, so that only the first legacy caller pays for finding out.
@@ -147,6 +148,8 @@ class Pool:
             del self._held[line]
             if time.monotonic() - held.since < SHORT_LIFE:
                 self.gate(line.server).failed(time.monotonic(), reason, random.random())  # noqa: S311 - jitter
+            else:
+                self.gate(line.server).lasted()
 
     def connections(self, server: str) -> list[Connection]:
         """The live connections to a server."""
@@ -185,7 +188,9 @@ class Pool:
             await asyncio.sleep(SWEEP)
             for line, held in list(self._held.items()):
                 if not held.connection.alive:
-                    self.lost(line, held.connection, "the connection was lost")
+                    self.lost(line, held.connection, "The connection was lost.")
+                elif time.monotonic() - held.since > SHORT_LIFE:
+                    self.gate(line.server).lasted()
 
     def _known(self, line: Line) -> Line:
         """The line under the era that its server is known to speak, so that all who want it share it."""
@@ -204,7 +209,7 @@ class Pool:
     async def _open(self, spec: ServerSpec, line: Line) -> Connection:
         stale = self._held.get(line)
         if stale is not None and not stale.connection.alive:
-            self.lost(line, stale.connection, "the connection was lost")
+            self.lost(line, stale.connection, "The connection was lost.")
         connection = await self._connect(spec, line)
         line = self._known(line)
         self._held[line] = _Held(connection, time.monotonic())
@@ -230,11 +235,13 @@ class Pool:
         except AuthorizationNeededError:
             raise
         except UpstreamError as error:
+            if line.era == "legacy" and self._modern.get(line.fingerprint):
+                raise  # only asked whether it also speaks the older way
             gate.failed(time.monotonic(), str(error), random.random())  # noqa: S311 - jitter
             raise
         if line.era == "auto":
             self._modern[spec.fingerprint] = connection.profile.modern
-        gate.worked()
+        gate.connected()
         return connection
 
     async def _dial(self, spec: ServerSpec, ends: Ends, era: str) -> Connection:

@@ -233,6 +233,9 @@ class Warden:
         """Somebody killed the warden, and the kernel its children with it; the next server gets a new one."""
         self.close()
         self._buffer = b""
+        if self._program is not None:
+            self._program.wait(5)  # it closed its end by dying, so this only collects it
+            self._program = None
         for process in list(self._running.values()):
             if not process.exited.done():
                 process.exited.set_result(-signal.SIGKILL)

@@ -46,6 +46,9 @@ POLL_AGAIN = 1.0
 """Seconds before a stream that the server closed is asked for again, unless it names a delay."""
 
 
+LONGEST_POLL = 30.0
+
+
 class NotStreamableError(UnreachableError):
     """The address does not take streamable HTTP; it may take the older HTTP+SSE."""
 
@@ -95,7 +98,7 @@ class Remote:
 
     @property
     def busy(self) -> bool:
-        return bool(self._in_flight or self._streams)
+        return bool(self._in_flight) or any(not exchange.background for exchange in self._streams)
 
     @property
     def last_words(self) -> str:
@@ -122,7 +125,7 @@ class Remote:
         self._count += 1
         exchange.number = self._count
         exchange.connection = self
-        self._in_flight += 1
+        self._in_flight += not exchange.background
         exchange.start_clock()
         settled = False
         try:
@@ -303,9 +306,12 @@ class Remote:
             self._streams.pop(exchange, None)
             raise lost(self.spec, exchange, "closed the stream")
         exchange.listener.hang_up(stream.retry)
-        await asyncio.sleep(stream.retry)
+        await _pause(exchange, min(stream.retry, LONGEST_POLL))
         response = await self._get(stream.decoder.last_id)
         exchange.abort = response.fail
+        if exchange.expired is not None:
+            response.close()
+            raise exchange.expired
         await response.ready()
         if response.status != 200 or not response.streams:
             raise lost(self.spec, exchange, "closed the stream")
@@ -492,7 +498,9 @@ class Remote:
             pass
 
     def _own(self, method: str, params: bytes, timeout: float) -> Exchange:
-        return Exchange(self.spec.name, method, params, timeout=timeout, max_timeout=timeout, safe_to_repeat=True)
+        return Exchange(
+            self.spec.name, method, params, timeout=timeout, max_timeout=timeout, safe_to_repeat=True, background=True
+        )
 
     def _forget(self, exchange: Exchange) -> None:
         stream = self._streams.pop(exchange, None)
@@ -501,10 +509,29 @@ class Remote:
 
     def _leave(self, exchange: Exchange, settled: bool) -> None:
         exchange.stop_clock()
-        self._in_flight -= 1
-        self.last_used = time.monotonic()
+        if not exchange.background:
+            self._in_flight -= 1
+            self.last_used = time.monotonic()
         if not settled:
             self.cancel(exchange, "The caller withdrew, or the time was up.")
+
+
+async def _pause(exchange: Exchange, seconds: float) -> None:
+    """Wait, but no longer than the exchange may take."""
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def abort(error: UpstreamError) -> None:
+        if not over.done():
+            over.set_exception(error)
+
+    exchange.abort = abort
+    if exchange.expired is not None:
+        abort(exchange.expired)
+    try:
+        async with asyncio.timeout(seconds):
+            await over
+    except TimeoutError:
+        pass
 
 
 _MODERN = frozenset(version.encode() for version in MODERN_VERSIONS)

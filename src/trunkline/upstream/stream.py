@@ -61,7 +61,7 @@ class StreamConnection:
 
     @property
     def busy(self) -> bool:
-        return bool(self._open)
+        return any(not exchange.background for exchange in self._open.values())
 
     @property
     def last_words(self) -> str:
@@ -127,11 +127,17 @@ class StreamConnection:
     # What arrives.
 
     def receive(self, text: bytes) -> None:
-        """Take one message from the stream."""
+        """Take one message from the stream; what does not even begin like one (a banner, a print) is passed over."""
+        if text.lstrip()[:1] != b"{":
+            return
         try:
             message = read_message(text)
         except ValueError as error:
             self._unreadable(text[:512], text[-512:], f"sent something unreadable ({error})")
+            # A line that was never finished swallows the message behind it, which may be whole.
+            behind = _last_message(text)
+            if behind:
+                self.receive(behind)
             return
         if message.method:
             self._take_request(message) if message.id else self._take_notification(message)
@@ -209,9 +215,7 @@ class StreamConnection:
 
     def _unreadable(self, head: bytes, tail: bytes, what: str) -> None:
         number = guess_number(head, tail)
-        if number < 0 and len(self._open) == 1:
-            number = next(iter(self._open))
-        exchange = self._open.get(number)
+        exchange = self._open.get(number) or (self._only_one() if number < 0 else None)
         if exchange is not None:
             exchange.settle(ProtocolError(f"Server {self.spec.name!r} {what}."))
 
@@ -230,7 +234,8 @@ class StreamConnection:
             return reply
         finally:
             exchange.stop_clock()
-            self.last_used = time.monotonic()
+            if not exchange.background:
+                self.last_used = time.monotonic()
             if not settled:
                 self.cancel(exchange, "The caller withdrew, or the time was up.")
 
@@ -252,7 +257,9 @@ class StreamConnection:
         return modern_profile(self.spec.name, reply.result)
 
     def _own(self, method: str, params: bytes, timeout: float) -> Exchange:
-        return Exchange(self.spec.name, method, params, timeout=timeout, max_timeout=timeout, safe_to_repeat=True)
+        return Exchange(
+            self.spec.name, method, params, timeout=timeout, max_timeout=timeout, safe_to_repeat=True, background=True
+        )
 
     def _answer(self, server_id: bytes, answer: Answer) -> None:
         if self._ended:
@@ -263,10 +270,25 @@ class StreamConnection:
             self.send(write_result(server_id, answer.result or b"{}"))
 
     def _only_one(self) -> Exchange | None:
-        return next(iter(self._open.values())) if len(self._open) == 1 else None
+        calls = [exchange for exchange in self._open.values() if not exchange.background]
+        return calls[0] if len(calls) == 1 else None
 
     def _latest(self) -> Exchange | None:
-        return next(reversed(self._open.values())) if self._open else None
+        return next((exchange for exchange in reversed(self._open.values()) if not exchange.background), None)
+
+
+def _last_message(text: bytes) -> bytes:
+    """The JSON-RPC message that a broken line ends with; empty when there is none."""
+    starts = {text.rfind(mark) for mark in (b'{"jsonrpc"', b'{"result"', b'{"id"', b'{"error"', b'{"method"')}
+    for start in sorted(starts):
+        if start > 0:
+            try:
+                message = read_message(text[start:])
+            except ValueError:
+                continue
+            if message.method or message.id:
+                return text[start:]
+    return b""
 
 
 def _not_open(text: bytes) -> None:
