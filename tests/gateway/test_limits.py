@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import signal
 from collections.abc import AsyncGenerator
@@ -226,7 +227,7 @@ async def test_a_caller_that_sends_a_long_body_anyway_still_hears_why(
     headers = {"content-type": "application/json"}
     async with (
         gateway(tmp_path, {}, body_limit=1000) as opened,
-        http.post(opened.url, data=b"x" * 8_000_000, headers=headers) as answer,
+        http.post(opened.url, data=io.BytesIO(b"x" * 8_000_000), headers=headers) as answer,
     ):
         status = answer.status
 
