@@ -53,7 +53,9 @@ def make_config(home: Path, servers: dict[str, Any], **gateway: Any) -> Config:
 
 
 @asynccontextmanager
-async def gateway(home: Path, servers: dict[str, Any], *, ready: float = 10.0, **options: Any) -> AsyncGenerator[Gateway]:
+async def gateway(
+    home: Path, servers: dict[str, Any], *, ready: float = 10.0, **options: Any
+) -> AsyncGenerator[Gateway]:
     """A gateway in this process, on a free port, whose servers had their first try."""
     async with open_gateway(make_config(home, servers, **options)) as opened:
         await opened.hub.ready(ready)
@@ -61,7 +63,9 @@ async def gateway(home: Path, servers: dict[str, Any], *, ready: float = 10.0, *
 
 
 @contextmanager
-def trunkline_up(home: Path, config: dict[str, Any], *flags: str, **env: str) -> Generator[tuple[str, subprocess.Popen[str]]]:
+def trunkline_up(
+    home: Path, config: dict[str, Any], *flags: str, **env: str
+) -> Generator[tuple[str, subprocess.Popen[str]]]:
     """`trunkline up` as a process of its own; its URL and the process."""
     home.mkdir(parents=True, exist_ok=True)
     file = home / "config.json"
@@ -272,5 +276,5 @@ async def post(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict
 async def until(condition: Any, seconds: float = 5.0) -> None:
     """Wait for something that becomes true by itself, looking often."""
     async with asyncio.timeout(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.01)

@@ -122,5 +122,10 @@ def test_another_progress_token_takes_the_place_of_the_first(inner: dict[str, An
 
 
 def test_modern_metadata_is_recognised_even_when_its_name_is_written_with_escapes() -> None:
-    assert meta.looks_modern(b'{"_meta":{"io.modelcontextprotocol\\/protocolVersion":"2026-07-28"}}')
+    assert meta.is_modern({"_meta": b'{"io.modelcontextprotocol\\/protocolVersion":"2026-07-28"}'})
+
+
+def test_a_legacy_call_that_only_talks_about_modern_metadata_stays_legacy() -> None:
+    assert not meta.is_modern({"arguments": b'{"text":"io.modelcontextprotocol/protocolVersion"}'})
+    assert not meta.is_modern({"_meta": b'{"note":"io.modelcontextprotocol/protocolVersion"}'})
     assert not meta.looks_modern(b'{"_meta":{"progressToken":1}}')

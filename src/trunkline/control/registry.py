@@ -158,20 +158,27 @@ def _offered(view: ServerView, kind: Kind, key: str) -> dict[str, bytes]:
 
 @lru_cache(maxsize=50_000)
 def _name_of(item: bytes, key: str) -> str:
-    return read_string(read_members(item).get(key, b""))
+    try:
+        return read_string(read_members(item).get(key, b""))
+    except ValueError:
+        return ""
 
 
 @lru_cache(maxsize=50_000)
 def _entry(server: str, name: str, shown: str, item: bytes, kind: Kind) -> Entry | str:
-    """One entry as shown, or why it cannot be."""
+    """One entry as shown, or why it cannot be: one odd definition must hide no other."""
+    try:
+        return _made_entry(server, name, shown, item, kind)
+    except ValueError as error:
+        return f"{name!r} of server {server!r} is not shown: {error}."
+
+
+def _made_entry(server: str, name: str, shown: str, item: bytes, kind: Kind) -> Entry:
     members = read_members(item)
     definition = item if shown == name or kind in (Kind.RESOURCE, Kind.TEMPLATE) else _renamed(members, shown)
     if kind is not Kind.TOOL:
         return Entry(shown, server, name, definition)
-    try:
-        headers: HeaderMap = header_map(decode(members.get("inputSchema", b"{}"))) if b"x-mcp-header" in item else {}
-    except ValueError as error:
-        return f"Tool {name!r} of server {server!r} is not shown: {error}."
+    headers: HeaderMap = header_map(decode(members.get("inputSchema", b"{}"))) if b"x-mcp-header" in item else {}
     return Entry(shown, server, name, definition, headers, _safe_to_repeat(members))
 
 

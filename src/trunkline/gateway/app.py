@@ -19,10 +19,10 @@ from trunkline.gateway.refusals import error_of, status_of
 from trunkline.hub import Hub
 from trunkline.model import State
 from trunkline.tasks import Tasks, open_tasks
-from trunkline.wire.envelope import Message, error_object, read_caller_message, write_error
+from trunkline.wire.envelope import Message, error_object, read_caller_message, read_params, write_error
 from trunkline.wire.era import LEGACY_VERSIONS
 from trunkline.wire.members import encode
-from trunkline.wire.meta import looks_modern
+from trunkline.wire.meta import is_modern
 
 log = logging.getLogger("trunkline")
 
@@ -60,8 +60,7 @@ class App:
     def drain(self) -> None:
         """Take no new requests, and end the streams that never end by themselves."""
         self.draining = True
-        self.legacy.drain()
-        self._audience.close()
+        self._audience.drain()
 
     async def _mcp(self, request: Request) -> None:
         if not self._guard.authorize(request.headers):
@@ -89,8 +88,9 @@ class App:
         message = Message()
         try:
             message = read_caller_message(request.body)
-            modern = (version and version not in _LEGACY) or looks_modern(message.params)
-            await (self._modern if modern else self.legacy).post(message, request)
+            params = read_params(message)
+            modern = (version and version not in _LEGACY) or is_modern(params)
+            await (self._modern if modern else self.legacy).post(message, params, request)
         except TrunklineError as error:
             _refuse(request, error, message.id)
 

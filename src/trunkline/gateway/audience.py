@@ -22,8 +22,8 @@ class Ear:
     def said(self, method: str, params: bytes) -> None:
         """A server said something else, such as a log message."""
 
-    def close(self) -> None:
-        """Trunkline stops."""
+    def drain(self) -> None:
+        """Trunkline stops: end what would otherwise stay open for ever."""
 
 
 class Audience:
@@ -42,12 +42,12 @@ class Audience:
         """Stop listening."""
         self._ears.pop(id(ear), None)
 
-    def close(self) -> None:
+    def drain(self) -> None:
         """Say goodbye to everyone."""
         for forget in self._forget:
             forget()
         for ear in list(self._ears.values()):
-            ear.close()
+            ear.drain()
 
     def _changed(self, kinds: frozenset[Kind]) -> None:
         if Kind.TEMPLATE in kinds:

@@ -28,6 +28,8 @@ def check_exposure(gateway: GatewayConfig) -> None:
     """Refuse to listen beyond this machine without a token, or with one that is easily guessed."""
     if gateway.token and len(gateway.token) < 16:
         raise ConfigError("The gateway's token is too short to be safe.", hint="Use 16 characters or more.")
+    if gateway.token and (len(set(gateway.token)) < 8 or gateway.token.split() != [gateway.token]):
+        raise ConfigError("The gateway's token looks like a placeholder.", hint="Take a random one.")
     if not gateway.token and not is_loopback(gateway.host):
         raise ConfigError(
             f"Trunkline does not listen on {gateway.host} without a token: anyone could use your tools.",
@@ -87,7 +89,8 @@ class Guard:
 
 def _without_port(host: str) -> str:
     if host.startswith("["):
-        return host[1:].partition("]")[0] if _is_port(host.partition("]")[2]) else ""
+        name, bracket, port = host[1:].partition("]")
+        return name if bracket and _is_port(port) else ""
     name, colon, port = host.partition(":")
     return name if not colon or port.isdigit() else ""
 

@@ -29,12 +29,14 @@ JSON: tuple[bytes, bytes] = (b"content-type", b"application/json")
 STREAM: Headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
 
 HEADER_LIMIT = 64 * 1024
+URL_LIMIT = 8 * 1024
 PIPELINE = 8
 """Requests that may wait on one connection behind the one being answered."""
 SWEEP = 0.5
 
 _STATUS = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in http.HTTPStatus}
 _UPGRADE = re.compile(rb"(?i)\r\nupgrade:[^\r\n]*|\r\nhttp2-settings:[^\r\n]*")
+_METHOD = re.compile(rb"[A-Z]{1,16}(?: |\Z)")
 _SINGLE = frozenset((b"host", b"authorization", b"origin", b"content-type", b"content-length", b"last-event-id"))
 
 
@@ -148,6 +150,8 @@ class Connection(asyncio.Protocol):
         self._parts: list[bytes] = []
         self._repeated = b""
         self._refused = 0
+        self._begun = False
+        self._pending = b""
         self.receiving = True
         """Whether a request is awaited or half there."""
         self.fresh = True
@@ -172,13 +176,29 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
-        if b"pgrade:" in data and not self._size:
-            # We do not upgrade to anything, and the parser would swallow the body of a request that asks for it.
-            data = _UPGRADE.sub(b"", data)
+        if not self._begun:
+            data = self._whole_head(data)
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError:
+            if data:
+                self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._refuse(400)
+
+    def _whole_head(self, data: bytes) -> bytes:
+        """Collect a request's head until it is whole; empty while it is not."""
+        if not self._pending:
+            self.since, self.fresh = time.monotonic(), True
+        data = self._pending + data
+        end = data.find(b"\r\n\r\n")
+        if (len(data) if end < 0 else end) > HEADER_LIMIT:
+            self._refuse(431)
+            return b""
+        if end < 0 and _METHOD.match(data):
+            self._pending = data
+            return b""
+        self._pending = b""
+        # We do not upgrade to anything, and the parser would swallow the body of a request that asks for it.
+        return _UPGRADE.sub(b"", data[:end]) + data[end:] if b"pgrade" in data[:end] else data
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -191,12 +211,14 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._url, self._headers, self._size, self._parts, self._repeated = b"", {}, 0, [], b""
-        if not self.receiving or not self.fresh:
-            self.receiving, self.since = True, time.monotonic()
-        self.fresh = True
+        self._begun = True
+        if self._current is None:
+            self.receiving = True
 
     def on_url(self, url: bytes) -> None:
         self._url += url
+        if len(self._url) > URL_LIMIT:
+            self._refuse(414)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
@@ -224,6 +246,7 @@ class Connection(asyncio.Protocol):
             self._refuse(413)
 
     def on_message_complete(self) -> None:
+        self._begun = False
         if self._refused:
             return
         path = self._url.partition(b"?")[0].decode("latin-1")
@@ -284,7 +307,8 @@ class Connection(asyncio.Protocol):
         if not request.keeps_alive:
             self.close()
             return
-        self.since, self.fresh, self.receiving = time.monotonic(), False, True
+        # A request that is half there already has to hurry; an idle connection has time.
+        self.since, self.fresh, self.receiving = time.monotonic(), self._begun or bool(self._pending), True
         if self._queue:
             following = self._queue.popleft()
             if self._transport is not None and not self._transport.is_reading():
@@ -292,8 +316,15 @@ class Connection(asyncio.Protocol):
             self._start(following)
 
     def _refuse(self, status: int) -> None:
-        if not self._refused:
-            self._refused = status
+        if self._refused:
+            return
+        self._refused = status
+        if self._current is not None:
+            # The call before it is still to be answered; what came behind it is not worth an answer of its own.
+            self._current.close_after()
+            if self._transport is not None:
+                self._transport.pause_reading()
+        else:
             self.write(_STATUS[status] + b"connection: close\r\ncontent-length: 0\r\n\r\n")
             self.close()
 

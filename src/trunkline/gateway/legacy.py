@@ -20,7 +20,6 @@ from trunkline.wire.envelope import (
     METHOD_NOT_FOUND,
     Message,
     error_object,
-    read_params,
     read_string,
     write_error,
     write_notification,
@@ -50,20 +49,20 @@ class LegacyEdge:
         hub.ask_owner = self._ask_owner
         tasks.start(self._expire(), name="session expiry")
 
-    async def post(self, message: Message, request: Request) -> None:
+    async def post(self, message: Message, params: Members, request: Request) -> None:
         """Take one message of a session, or begin one."""
         if message.method == "initialize" and message.id:
-            await self._initialize(message, request)
+            await self._initialize(message, params, request)
             return
         session = self._session(request.headers)
         if not message.method:
             session.answered(message)
             request.answer(202)
         elif not message.id:
-            self._hear(session, message)
+            self._hear(session, message, params)
             request.answer(202)
         else:
-            await self._request(session, message, request)
+            await self._request(session, message, params, request)
 
     async def get(self, request: Request) -> None:
         """Open the stream for what belongs to no call, or resume one."""
@@ -89,15 +88,9 @@ class LegacyEdge:
         await self._end(session)
         request.answer(200)
 
-    def drain(self) -> None:
-        """End the streams that would otherwise stay open for ever."""
-        for session in self.sessions.all():
-            session.end_streams()
-
     # Sessions.
 
-    async def _initialize(self, message: Message, request: Request) -> None:
-        params = read_params(message)
+    async def _initialize(self, message: Message, params: Members, request: Request) -> None:
         version = negotiate(read_string(params.get("protocolVersion", b"")))
         capabilities = params.get("capabilities", b"{}")
         session = Session(
@@ -157,17 +150,15 @@ class LegacyEdge:
 
     # Messages.
 
-    def _hear(self, session: Session, message: Message) -> None:
+    def _hear(self, session: Session, message: Message, params: Members) -> None:
         if message.method == "notifications/cancelled":
-            request = read_params(message).get("requestId", b"")
-            task = session.in_flight.get(request)
+            task = session.in_flight.get(params.get("requestId", b""))
             if task is not None:
                 task.cancel()
         elif message.method == "notifications/roots/list_changed":
             self._hub.notify_owner_lines(session.owner, message.method, message.params)
 
-    async def _request(self, session: Session, message: Message, request: Request) -> None:
-        params = read_params(message)
+    async def _request(self, session: Session, message: Message, params: Members, request: Request) -> None:
         streams = _streams(request)
         if message.method in RELAYED or (self._hub.snapshot.bare and message.method not in _OWN):
             await self._relay(session, message, params, request)

@@ -175,4 +175,4 @@ def _start(entries: Sequence[Entry], cursor: bytes) -> int:
     for position, entry in enumerate(entries):
         if entry.shown == last:
             return position + 1
-    return index
+    return 0  # where we were is gone: better to show something twice than to leave something out

@@ -20,7 +20,6 @@ from trunkline.wire.envelope import (
     METHOD_NOT_FOUND,
     Message,
     error_object,
-    read_params,
     read_string,
     write_error,
     write_notification,
@@ -52,11 +51,10 @@ class ModernEdge:
     def __init__(self, hub: Hub, lists: Lists, tasks: Tasks, audience: Audience) -> None:
         self._hub, self._lists, self._tasks, self._audience = hub, lists, tasks, audience
 
-    async def post(self, message: Message, request: Request) -> None:
+    async def post(self, message: Message, params: Members, request: Request) -> None:
         """Answer one message."""
         if not message.method:
             raise RefusedError("This era has no questions to answer.")
-        params = read_params(message)
         if not message.id:
             request.answer(202)
             return
@@ -123,20 +121,38 @@ class ModernEdge:
 
     async def _listen(self, message: Message, params: Members, request: Request) -> None:
         wanted = decode_object(params.get("notifications", b""))
+        if not is_object(params.get("notifications", b"")):
+            raise RefusedError("`notifications` is not an object.", code=INVALID_PARAMS)
         if not isinstance(wanted.get("resourceSubscriptions", []), list):
             raise RefusedError("`resourceSubscriptions` is not a list.", code=INVALID_PARAMS)
         stream = Stream()
         ear = ListenEar(stream, message.id, wanted)
         request.on_gone(stream.finish)
         try:
-            ear.uris &= {uri for uri in list(ear.uris) if not (await self._hub.watch(uri)).error}
+            await self._watch(ear)
             self._audience.join(ear)
             ear.acknowledge()
             await stream.pump(request)
         finally:
             self._audience.leave(ear)
             for uri in ear.uris:
-                await self._hub.unwatch(uri)
+                await self._unwatch(uri)
+
+    async def _watch(self, ear: ListenEar) -> None:
+        """Follow the resources that a subscription names; those that cannot be followed are not granted."""
+        asked, ear.uris = ear.uris, set()
+        for uri in asked:
+            try:
+                if not (await self._hub.watch(uri)).error:
+                    ear.uris.add(uri)
+            except TrunklineError:
+                continue
+
+    async def _unwatch(self, uri: str) -> None:
+        try:
+            await self._hub.unwatch(uri)
+        except TrunklineError:
+            pass  # its server is gone, and with it the subscription
 
 
 _OWN = frozenset((*KINDS, "server/discover", "subscriptions/listen"))
@@ -194,7 +210,7 @@ class ListenEar(Ear):
         if uri in self.uris:
             self._push("notifications/resources/updated", params)
 
-    def close(self) -> None:
+    def drain(self) -> None:
         tag = write_members({meta.SUBSCRIPTION: self._id})
         self._stream.push(write_result(self._id, write_members({"resultType": b'"complete"', "_meta": tag})))
         self._stream.finish()

@@ -123,10 +123,9 @@ class Session(Ear):
         for future in list(self._asked.values()):
             if not future.done():
                 future.set_result(Answer(error=error_object(-32603, "The session ended.")))
-        self.end_streams()
+        self.drain()
 
-    def end_streams(self) -> None:
-        """Let go of whoever listens outside a call."""
+    def drain(self) -> None:
         if self.standing is not None:
             self.standing.finish()
 
@@ -150,7 +149,8 @@ class Sessions:
         self._all[session.id] = session
         out: list[Session] = []
         while len(self._all) > self._most:
-            out.append(self._all.popitem(last=False)[1])
+            idle = next((old for old in self._all.values() if not old.open_requests), None)
+            out.append(self._all.pop((idle or next(iter(self._all.values()))).id))
         return out
 
     def get(self, key: bytes) -> Session | None:
@@ -174,7 +174,3 @@ class Sessions:
             if not session.open_requests:
                 old.append(self._all.pop(session.id))
         return old
-
-    def all(self) -> list[Session]:
-        """Every session."""
-        return list(self._all.values())

@@ -65,6 +65,10 @@ def decode(value: bytes) -> Any:
     try:
         return msgspec.json.decode(value)
     except msgspec.DecodeError:
+        pass
+    except RecursionError:
+        raise ValueError("JSON is nested too deeply") from None
+    try:
         return _scanner.decode(value.decode())
     except RecursionError:
         raise ValueError("JSON is nested too deeply") from None
@@ -97,7 +101,10 @@ def _plainly_unique(members: Members, text: bytes) -> bool:
 
 
 def _quoted(name: str) -> bytes:
-    return msgspec.json.encode(name)
+    try:
+        return msgspec.json.encode(name)
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON can write and UTF-8 cannot
+        return json.dumps(name).encode()
 
 
 def _refuse(reason: str) -> Any:

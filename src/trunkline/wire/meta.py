@@ -32,9 +32,11 @@ class Meta:
     log_level: str = ""
 
 
-def looks_modern(params: bytes) -> bool:
-    """Whether params may carry modern metadata: quick, and never wrong when it says no."""
-    return _VERSION_MARK in params
+def is_modern(params: Members) -> bool:
+    """Whether a request says of itself that it is modern."""
+    text = params.get("_meta", b"")
+    # A name can be spelt with escapes, so that bytes alone decide only when there are none.
+    return (_VERSION_MARK in text or b"\\" in text) and VERSION in _members_of(text)
 
 
 def read_meta(params: Members) -> Meta:
@@ -91,7 +93,9 @@ def unstamp(params: Members) -> Members:
 def progress_token(params: Members) -> bytes:
     """The token under which the caller wants to hear of progress; empty when it does not."""
     meta = params.get("_meta", b"")
-    return _members_of(meta).get(PROGRESS_TOKEN, b"") if b'"progressToken"' in meta else b""
+    if b'"progressToken"' not in meta and b"\\" not in meta:
+        return b""
+    return _members_of(meta).get(PROGRESS_TOKEN, b"")
 
 
 def with_progress_token(params: Members, token: bytes) -> Members:

@@ -55,10 +55,11 @@ class Decoder:
 
     def feed(self, piece: bytes) -> list[Event]:
         """The events that this piece completes."""
-        if self._after_cr and piece[:1] == b"\n":
+        if not piece:
+            return []
+        after_cr, self._after_cr = self._after_cr, piece.endswith(b"\r")
+        if after_cr and piece[:1] == b"\n":
             piece = piece[1:]
-        if piece:
-            self._after_cr = piece.endswith(b"\r")
         events: list[Event] = []
         if b"\r" in piece:
             piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
