@@ -128,4 +128,3 @@ def test_modern_metadata_is_recognised_even_when_its_name_is_written_with_escape
 def test_a_legacy_call_that_only_talks_about_modern_metadata_stays_legacy() -> None:
     assert not meta.is_modern({"arguments": b'{"text":"io.modelcontextprotocol/protocolVersion"}'})
     assert not meta.is_modern({"_meta": b'{"note":"io.modelcontextprotocol/protocolVersion"}'})
-    assert not meta.looks_modern(b'{"_meta":{"progressToken":1}}')
