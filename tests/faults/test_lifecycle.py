@@ -25,12 +25,13 @@ async def test_a_transient_server_gets_one_process_for_each_call(
     asked = ["start", "eof", "end"] if (era, server_era) == ("legacy", "modern") else []
     spec = faulty("--era", server_era, "--log", str(log), lifecycle="transient")
     async with gateway(tmp_path, {"passing": spec}) as opened:
-        await until(lambda: count(log, "eof") == 1)  # the process that told what it offers
+        await until(lambda: count(log, "end") == 1)  # the process that told what it offers
         caller = await caller_of(era, opened.url, http)
 
         for number in range(3):
+            ended = 2 + number + len(asked) // 3
             assert (await caller.call("echo", {"text": f"{number}"})).text == f"{number}"
-            await until(lambda number=number: count(log, "eof") == ended + number + 1)
+            await until(lambda ended=ended: count(log, "end") == ended)
 
     expected = ["start", "eof", "end", *asked, *["start", "call", "eof", "end"] * 3]
     assert [line.split()[0] for line in lines(log)] == expected
