@@ -31,6 +31,8 @@ class GatewayConfig:
     """Port to listen on; 0 takes a free one."""
     token: str = field(default="", repr=False)
     """Bearer token that callers must send; empty asks for none. Write `${env:NAME}` to keep it out of the file."""
+    users: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Callers that are kept apart, each with a token of its own: `ana = "${env:ANA_TOKEN}"`."""
     allowed_hosts: tuple[str, ...] = ()
     """Further `Host` names to accept, such as `mcp.example.org` or `mcp.example.org:8443`; loopback ones always are."""
     allowed_origins: tuple[str, ...] = ()
@@ -61,6 +63,8 @@ class GatewayConfig:
     """Events kept for each session, so that a caller that lost its stream can resume it."""
     question_timeout: float = 300.0
     """Seconds a caller has to answer a server's question."""
+    max_parked: int = 1000
+    """Calls of modern callers that may wait for an answer to a server's question at once."""
     drain: float = 10.0
     """Seconds that calls in flight get to finish when Trunkline is asked to stop."""
 
@@ -100,6 +104,8 @@ class ServerSpec:
     """Seconds between health checks; 0 makes none."""
     concurrency: int = 128
     """Calls that may be in flight to it at once; further ones are refused at once."""
+    processes: int = 32
+    """Connections, each for one call at a time, for callers without a session that it may ask something."""
     answer_limit: int = 16 * 2**20
     """Bytes that one of its messages may have."""
     max_pages: int = 100
@@ -263,7 +269,7 @@ def _server(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -> Serve
         raise ConfigError(f"The url of server {name!r} is not an http address.")
     if (made.kind == "stdio") != bool(made.command):
         raise ConfigError(f"Server {name!r} cannot be reached by {made.transport!r}.", hint="Leave `transport` out.")
-    for option in ("timeout", "max_timeout", "start_timeout", "concurrency", "answer_limit", "max_pages"):
+    for option in ("timeout", "max_timeout", "start_timeout", "concurrency", "processes", "answer_limit", "max_pages"):
         if getattr(made, option) <= 0:
             raise ConfigError(f"servers.{name}.{option} must be more than 0.")
     made, problem = _expanded(made, env)

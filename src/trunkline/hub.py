@@ -114,7 +114,9 @@ class Hub:
     def withdraw(self, parked: Parked | None) -> None:
         """Nobody will answer: the server is told that the call is off."""
         if isinstance(parked, Exchange):
-            cast("Connection", parked.connection).cancel(parked, "Nobody answered the question.")
+            connection = cast("Connection", parked.connection)
+            connection.cancel(parked, "Nobody answered the question.")
+            self._live().give_back(connection, clean=False)
 
     # Looking.
 

@@ -62,6 +62,7 @@ class Caller:
     """What the caller declared it can be asked, as JSON."""
     client_info: bytes = b""
     log_level: str = ""
+    user: str = ""
     owner: str = ""
     """The caller's session, where it has one: connections on which it may be asked belong to it alone."""
 

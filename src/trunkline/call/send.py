@@ -83,7 +83,7 @@ class SendStage:
             return reply
         finally:
             if reply is None or not reply.questions:
-                self._pool.give_back(connection)
+                self._pool.give_back(connection, clean=reply is not None)
 
     async def _resume(self, call: Call) -> Reply:
         exchange = cast("Exchange", call.parked)
@@ -95,7 +95,7 @@ class SendStage:
             return reply
         finally:
             if reply is None or not reply.questions:
-                self._pool.give_back(connection)
+                self._pool.give_back(connection, clean=reply is not None)
 
 
 def _exchange(call: Call, spec: ServerSpec, connection: Connection, repeatable: bool) -> Exchange:

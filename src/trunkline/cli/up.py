@@ -13,7 +13,7 @@ from trunkline.cli.output import say
 from trunkline.config import Config, GatewayConfig, ServerSpec, default_home, load, user_file
 from trunkline.config import options as options_of
 
-NOT_FLAGS = ("token",)
+NOT_FLAGS = ("token", "users")
 """A secret does not belong on a command line, where everyone on the machine can read it."""
 
 

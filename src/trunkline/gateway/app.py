@@ -63,10 +63,12 @@ class App:
         self._audience.drain()
 
     async def _mcp(self, request: Request) -> None:
-        if not self._guard.authorize(request.headers):
+        user = self._guard.authorize(request.headers)
+        if user is None:
             challenge: Headers = [(b"www-authenticate", b"Bearer"), JSON]
             request.answer(401, error_object(-32001, "A valid bearer token is needed."), challenge)
             return
+        request.user = user
         if self.draining:
             request.answer(503, b"", [(b"retry-after", b"1")])
             return
@@ -105,7 +107,7 @@ class App:
         views = self._hub.servers()
         ready = not self.draining and not (views and all(view.state is State.STARTING for view in views))
         body: dict[str, object] = {"status": "ready" if ready else "draining" if self.draining else "starting"}
-        if self._guard.authorize(request.headers):
+        if self._guard.authorize(request.headers) is not None:
             body["servers"] = {view.name: {"state": view.state.value, "reason": view.reason} for view in views}
         request.answer(200 if ready else 503, encode(body), [JSON])
 

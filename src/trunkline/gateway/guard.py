@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hmac
+import hashlib
 import ipaddress
 from collections.abc import Mapping
 
@@ -26,11 +26,15 @@ def is_loopback(host: str) -> bool:
 
 def check_exposure(gateway: GatewayConfig) -> None:
     """Refuse to listen beyond this machine without a token, or with one that is easily guessed."""
-    if gateway.token and len(gateway.token) < 16:
-        raise ConfigError("The gateway's token is too short to be safe.", hint="Use 16 characters or more.")
-    if gateway.token and (len(set(gateway.token)) < 8 or gateway.token.split() != [gateway.token]):
-        raise ConfigError("The gateway's token looks like a placeholder.", hint="Take a random one.")
-    if not gateway.token and not is_loopback(gateway.host):
+    tokens = [token for token in (gateway.token, *gateway.users.values()) if token]
+    for token in tokens:
+        if len(token) < 16:
+            raise ConfigError("The gateway's token is too short to be safe.", hint="Use 16 characters or more.")
+        if len(set(token)) < 8 or token.split() != [token]:
+            raise ConfigError("The gateway's token looks like a placeholder.", hint="Take a random one.")
+    if len(set(tokens)) < len(tokens) or len(tokens) < len(gateway.users):
+        raise ConfigError("Two users share a token, or one has none.", hint="Give each its own.")
+    if not tokens and not is_loopback(gateway.host):
         raise ConfigError(
             f"Trunkline does not listen on {gateway.host} without a token: anyone could use your tools.",
             hint="Set TRUNKLINE_GATEWAY_TOKEN, or listen on 127.0.0.1.",
@@ -41,9 +45,12 @@ class Guard:
     """Checks every request before anything of it is looked at."""
 
     def __init__(self, gateway: GatewayConfig) -> None:
-        self._token = gateway.token.encode()
+        tokens = {token: user for user, token in gateway.users.items()}
+        if gateway.token:
+            tokens[gateway.token] = ""
+        self._users = {_digest(token.encode()): user for token, user in tokens.items()}
         self._hosts = LOOPBACK_NAMES | {host.lower() for host in gateway.allowed_hosts}
-        if not gateway.allowed_hosts and not is_loopback(gateway.host) and gateway.token:
+        if not gateway.allowed_hosts and not is_loopback(gateway.host) and self._users:
             # The token already keeps a rebound page out, and we cannot know under which names we are reached.
             self._hosts = None
         self._origins = frozenset(origin.lower().rstrip("/") for origin in gateway.allowed_origins)
@@ -66,12 +73,13 @@ class Guard:
         if origin is not None and not self._origin_allowed(origin.decode("latin-1")):
             raise RefusedError("Requests from this origin are not accepted.", status=403, hint="See `allowed_origins`.")
 
-    def authorize(self, headers: Mapping[bytes, bytes]) -> bool:
-        """Whether the request carries the token, if one is wanted."""
-        if not self._token:
-            return True
+    def authorize(self, headers: Mapping[bytes, bytes]) -> str | None:
+        """Whose request it is; `None` when a token is wanted and none that we know was sent."""
+        if not self._users:
+            return ""
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
+        # Looked up by digest, so that how long it takes says nothing about how much of a guess was right.
+        return self._users.get(_digest(token.strip())) if scheme.lower() == b"bearer" else None
 
     def _host_allowed(self, host: str) -> bool:
         if self._hosts is None:
@@ -85,6 +93,10 @@ class Guard:
             return True
         scheme, _, rest = lower.partition("://")
         return scheme in ("http", "https") and _without_port(rest) in LOOPBACK_NAMES
+
+
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()
 
 
 def _without_port(host: str) -> str:

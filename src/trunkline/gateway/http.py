@@ -55,6 +55,7 @@ class Request:
         "path",
         "repeated",
         "task",
+        "user",
     )
 
     def __init__(
@@ -64,6 +65,7 @@ class Request:
         self.method, self.path, self.headers, self.body = method, path, headers, body
         self.repeated = b""
         """A header that must not occur twice, but did."""
+        self.user = ""
         self.answered = False
         self.task: asyncio.Task[None] | None = None
         self._keep_alive = True

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
+from collections.abc import Mapping
 
 from trunkline.config import GatewayConfig
 from trunkline.errors import RefusedError, TrunklineError
 from trunkline.gateway.audience import Audience
 from trunkline.gateway.http import JSON, STREAM, Headers, Request
 from trunkline.gateway.lists import Lists, introduce_legacy
+from trunkline.gateway.questions import may_ask, not_asked, read_input_required
 from trunkline.gateway.refusals import error_of, status_of
 from trunkline.gateway.sessions import Session, Sessions
 from trunkline.gateway.stream import Stream
 from trunkline.hub import Hub
-from trunkline.model import LIST_METHODS, Answer, Call, Question, Reply
+from trunkline.model import EVERYONE, LIST_METHODS, Answer, Call, Question, Reply, Scope
 from trunkline.tasks import Tasks
 from trunkline.wire.envelope import (
     METHOD_NOT_FOUND,
@@ -37,6 +40,8 @@ SESSION_HEADER = b"mcp-session-id"
 PRIMED_SINCE = "2025-11-25"
 """From this version on a stream may begin with an empty event, from which it can be resumed."""
 EXPIRY_SWEEP = 5.0
+ROUNDS = 10
+"""How often one call may ask its caller something."""
 
 
 class LegacyEdge:
@@ -54,7 +59,7 @@ class LegacyEdge:
         if message.method == "initialize" and message.id:
             await self._initialize(message, params, request)
             return
-        session = self._session(request.headers)
+        session = self._session(request)
         if not message.method:
             session.answered(message)
             request.answer(202)
@@ -67,7 +72,7 @@ class LegacyEdge:
     async def get(self, request: Request) -> None:
         """Open the stream for what belongs to no call, or resume one."""
         headers = request.headers
-        session = self._session(headers)
+        session = self._session(request)
         if b"text/event-stream" not in headers.get(b"accept", b""):
             raise RefusedError("A GET here wants to accept text/event-stream.", status=406)
         found = session.resumed(headers.get(b"last-event-id", b"").decode("latin-1"))
@@ -84,7 +89,7 @@ class LegacyEdge:
 
     async def delete(self, request: Request) -> None:
         """End a session."""
-        session = self._session(request.headers)
+        session = self._session(request)
         await self._end(session)
         request.answer(200)
 
@@ -97,6 +102,7 @@ class LegacyEdge:
             version,
             capabilities if is_object(capabilities) else b"{}",
             params.get("clientInfo", b""),
+            user=request.user,
             replay=self._gateway.replay_events,
         )
         await self._hub.settle()
@@ -109,7 +115,8 @@ class LegacyEdge:
         own: Headers = [(SESSION_HEADER, session.id.encode())]
         _one_answer(request, write_result(message.id, result), streams=_streams(request), headers=own)
 
-    def _session(self, headers: dict[bytes, bytes]) -> Session:
+    def _session(self, request: Request) -> Session:
+        headers = request.headers
         version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
         if version and version not in LEGACY_VERSIONS:
             raise RefusedError(f"The version {version!r} is not spoken here.")
@@ -117,7 +124,7 @@ class LegacyEdge:
         if not key:
             raise RefusedError("The Mcp-Session-Id header is missing.", hint="Begin with `initialize`.")
         session = self.sessions.get(key)
-        if session is None:
+        if session is None or session.user != request.user:  # to a stranger a session is as good as none
             raise RefusedError("There is no such session.", code=-32001, status=404, hint="Begin with `initialize`.")
         return session
 
@@ -205,6 +212,7 @@ class LegacyEdge:
             message.method,
             read_string(params.get(NAMED_BY.get(message.method, ""), b"")),
             params,
+            scope=Scope(user=session.user) if session.user else EVERYONE,
             caller=session.caller,
             listener=outlet,
             raw_params=message.params,
@@ -213,10 +221,7 @@ class LegacyEdge:
         session.in_flight[message.id] = task
         session.open_requests += 1
         try:
-            reply = await self._hub.relay(call)
-            while reply.questions and reply.parked is not None:
-                answers = await self._ask(session, outlet, reply)
-                reply = await self._hub.resume(call, reply.parked, answers)
+            reply = await self._reply(session, outlet, call)
             text = (
                 write_error(message.id, reply.error) if reply.error else write_result(message.id, legacy_result(reply))
             )
@@ -236,36 +241,63 @@ class LegacyEdge:
             session.last_seen = time.monotonic()
         await outlet.finish(text, *status)
 
-    async def _ask(self, session: Session, outlet: Outlet, reply: Reply) -> dict[str, Answer]:
+    async def _reply(self, session: Session, outlet: Outlet, call: Call) -> Reply:
+        """The call's outcome in this era: what the server asks meanwhile is put to the caller, and the call goes on."""
+        original = call.params
+        reply = await self._hub.relay(call)
+        for _ in range(ROUNDS):
+            if reply.questions and reply.parked is not None:
+                reply = await self._resume(session, outlet, call, reply)
+                continue
+            asked = read_input_required(reply.result) if reply.modern else None
+            if asked is None:
+                return reply
+            questions, state = asked
+            answers = await self._ask(session, outlet, questions)
+            failed = [one.error for key, one in answers.items() if one.error and not _may_be_cancelled(questions[key])]
+            if failed:
+                return Reply(error=failed[0])
+            again = {key: one.result or b'{"action":"cancel"}' for key, one in answers.items()}
+            params = {**original, "inputResponses": write_members(again), **({"requestState": state} if state else {})}
+            reply = await self._hub.relay(dataclasses.replace(call, params=params, raw_params=b"", parked=None))
+        self._hub.withdraw(reply.parked)
+        raise TrunklineError(f"The server asked more than {ROUNDS} times.")
+
+    async def _resume(self, session: Session, outlet: Outlet, call: Call, reply: Reply) -> Reply:
+        assert reply.parked is not None
+        try:
+            answers = await self._ask(session, outlet, reply.questions)
+        except BaseException:
+            self._hub.withdraw(reply.parked)
+            raise
+        return await self._hub.resume(call, reply.parked, answers)
+
+    async def _ask(self, session: Session, outlet: Outlet, questions: Mapping[str, Question]) -> dict[str, Answer]:
         """Put a server's questions to the caller, on the stream of its call, all at once."""
-        keys = list(reply.questions)
-        asked = [_asked(session, outlet, question) for question in reply.questions.values()]
+        asked = [_asked(session, outlet, question) for question in questions.values()]
         try:
             async with asyncio.timeout(self._gateway.question_timeout):
                 answers = await asyncio.gather(*asked)
         except TimeoutError:
-            self._hub.withdraw(reply.parked)
             seconds = self._gateway.question_timeout
             raise TrunklineError(f"Nobody answered the server's question within {seconds:g} s.") from None
-        except asyncio.CancelledError:
-            self._hub.withdraw(reply.parked)
-            raise
-        return dict(zip(keys, answers, strict=True))
+        return dict(zip(questions, answers, strict=True))
 
 
 def _asked(session: Session, outlet: Outlet, question: Question) -> asyncio.Future[Answer]:
-    capability = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
-    needed = capability.get(question.method)
-    if needed is None or needed not in read_members(session.capabilities) or not outlet.streams:
+    if not outlet.streams or not may_ask(question, session.capabilities):
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        future.set_result(
-            Answer(error=error_object(METHOD_NOT_FOUND, f"The client does not answer {question.method!r}."))
-        )
+        future.set_result(not_asked(question))
         return future
     return session.ask(outlet.stream(), question.method, question.params)
 
 
 _OWN = frozenset((*KINDS, "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
+
+
+def _may_be_cancelled(question: Question) -> bool:
+    """Whether a question that failed may pass for one that was cancelled: a person's may, a model's may not."""
+    return question.method == "elicitation/create"
 
 
 class Outlet:

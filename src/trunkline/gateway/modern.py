@@ -9,10 +9,13 @@ from trunkline.errors import RefusedError, TrunklineError
 from trunkline.gateway.audience import Audience, Ear
 from trunkline.gateway.http import JSON, Headers, Request
 from trunkline.gateway.lists import Lists, introduce_modern
+from trunkline.gateway.parking import Parking, is_ours
+from trunkline.gateway.questions import accepted, input_required, may_ask, not_asked, read_answers, url_questions
 from trunkline.gateway.refusals import error_of, status_of
+from trunkline.gateway.sessions import LEVELS
 from trunkline.gateway.stream import Stream
 from trunkline.hub import Hub
-from trunkline.model import LIST_METHODS, Call, Caller, Kind, Reply
+from trunkline.model import EVERYONE, LIST_METHODS, Call, Caller, Kind, Reply, Scope
 from trunkline.tasks import Tasks
 from trunkline.wire import meta
 from trunkline.wire.envelope import (
@@ -50,6 +53,8 @@ class ModernEdge:
 
     def __init__(self, hub: Hub, lists: Lists, tasks: Tasks, audience: Audience) -> None:
         self._hub, self._lists, self._tasks, self._audience = hub, lists, tasks, audience
+        gateway = hub.config.gateway
+        self._parking = Parking(most=gateway.max_parked, seconds=gateway.question_timeout, withdraw=hub.withdraw)
 
     async def post(self, message: Message, params: Members, request: Request) -> None:
         """Answer one message."""
@@ -86,12 +91,13 @@ class ModernEdge:
 
     async def _relay(self, message: Message, params: Members, own: meta.Meta, request: Request) -> None:
         name = read_string(params.get(NAMED_BY.get(message.method, ""), b""))
-        outlet = Outlet(request, self._tasks)
+        outlet = Outlet(request, self._tasks, own.log_level)
         call = Call(
             message.method,
             name,
             params,
-            caller=Caller(True, own.version, own.capabilities, own.client_info, own.log_level),
+            scope=Scope(user=request.user) if request.user else EVERYONE,
+            caller=Caller(True, own.version, own.capabilities, own.client_info, own.log_level, request.user),
             listener=outlet,
             raw_params=message.params,
         )
@@ -105,17 +111,39 @@ class ModernEdge:
         assert request.task is not None
         request.on_gone(request.task.cancel)
         try:
-            reply = await self._hub.relay(call)
+            reply = await self._reply(call)
         except TrunklineError as error:
             await outlet.finish(write_error(message.id, error_of(error, modern=True, uri=name)), *status_of(error))
             return
-        if reply.questions:
-            self._hub.withdraw(reply.parked)
-            reply = Reply(error=error_object(-32603, "The server asks in a way that this caller cannot be asked yet."))
         if reply.error:
-            await outlet.finish(write_error(message.id, reply.error), _relayed_status(reply.error), [])
+            error = reply.error if reply.modern else modern_error(reply.error)
+            await outlet.finish(write_error(message.id, error), _relayed_status(error), [])
         else:
-            await outlet.finish(write_result(message.id, modern_result(reply)), 200, [])
+            await outlet.finish(write_result(message.id, modern_result(reply, message.method)), 200, [])
+
+    async def _reply(self, call: Call) -> Reply:
+        """The call's outcome in this era: what a legacy server asks meanwhile becomes a result that asks the caller."""
+        state = read_string(call.params.get("requestState", b""))
+        parked, answers = None, read_answers(call.params) if state else {}
+        if is_ours(state):
+            parked = self._parking.claim(state, call)
+            call.params = {name: value for name, value in call.params.items() if name not in _RETRY}
+            call.raw_params = b""
+            if parked is None and not all(accepted(answer) for answer in answers.values()):
+                return Reply(error=error_object(-32603, "What the server wants opened was not opened."))
+        reply = await (self._hub.resume(call, parked, answers) if parked is not None else self._hub.relay(call))
+        while reply.questions and reply.parked is not None:
+            asked = {key: one for key, one in reply.questions.items() if may_ask(one, call.caller.capabilities)}
+            if len(asked) == len(reply.questions):
+                state = self._parking.park(call, reply.parked)
+                return Reply(result=input_required(asked, state), modern=True)
+            refused = {key: not_asked(one) for key, one in reply.questions.items() if key not in asked}
+            reply = await self._hub.resume(call, reply.parked, refused)
+        urls = {} if reply.modern or not reply.error else url_questions(reply.error)
+        if urls and all(may_ask(one, call.caller.capabilities) for one in urls.values()):
+            # The server did nothing yet: it wants to be called again when the person has been there.
+            return Reply(result=input_required(urls, self._parking.again(call)), modern=True)
+        return reply
 
     # Subscriptions.
 
@@ -161,13 +189,16 @@ _OWN = frozenset((*KINDS, "server/discover", "subscriptions/listen"))
 class Outlet:
     """The answer to one POST: plain JSON if the result comes first, a stream if something comes before it."""
 
-    def __init__(self, request: Request, tasks: Tasks) -> None:
+    def __init__(self, request: Request, tasks: Tasks, log_level: str) -> None:
         self._request, self._tasks = request, tasks
+        self._log_level = log_level
         self._stream: Stream | None = None
         self._pump: asyncio.Task[Any] | None = None
 
     def notify(self, method: str, params: bytes) -> None:
         """A notification of this call: from now on the answer is a stream."""
+        if method == "notifications/message" and not loud_enough(params, self._log_level):
+            return
         if self._stream is None:
             self._stream = Stream()
             self._pump = self._tasks.start(self._stream.pump(self._request), name="stream")
@@ -229,12 +260,34 @@ _LIST_KEYS = {
 }
 
 
-def modern_result(reply: Reply) -> bytes:
-    """A result in this era's form: a legacy server's lacks the word that it is complete."""
+def modern_result(reply: Reply, method: str) -> bytes:
+    """A result in this era's form: a legacy server's lacks that it is complete, and how long it may be kept."""
     if reply.modern:
         return reply.result
+    words = b'{"resultType":"complete"'
+    if method == "resources/read":
+        words += b',"ttlMs":0,"cacheScope":"private"'
     rest = reply.result[1:].lstrip()
-    return b'{"resultType":"complete"' + (b"," if rest[:1] != b"}" else b"") + rest
+    return words + (b"," if rest[:1] != b"}" else b"") + rest
+
+
+def modern_error(error: bytes) -> bytes:
+    """A legacy server's error with this era's code for what is not found."""
+    if error_code(error) != _LEGACY_NOT_FOUND:
+        return error
+    return write_members({**read_members(error), "code": b"%d" % INVALID_PARAMS})
+
+
+def loud_enough(params: bytes, wanted: str) -> bool:
+    """Whether a log message is one that the caller asked for; without a level it asked for none."""
+    if wanted not in LEVELS:
+        return False
+    level = read_string(read_members(params).get("level", b""))
+    return level not in LEVELS or LEVELS.index(level) >= LEVELS.index(wanted)
+
+
+_LEGACY_NOT_FOUND = -32002
+_RETRY = frozenset(("requestState", "inputResponses"))
 
 
 def _relayed_status(error: bytes) -> int:

@@ -24,9 +24,10 @@ FINISHED_KEPT = 8
 class Session(Ear):
     """One legacy caller."""
 
-    def __init__(self, version: str, capabilities: bytes, client_info: bytes, *, replay: int) -> None:
+    def __init__(self, version: str, capabilities: bytes, client_info: bytes, *, user: str, replay: int) -> None:
         self.id = self.owner = secrets.token_urlsafe(24)
         self.version, self.capabilities, self.client_info = version, capabilities, client_info
+        self.user = user
         self.log_level = ""
         self.last_seen = time.monotonic()
         self.in_flight: dict[bytes, asyncio.Task[Any]] = {}
@@ -45,7 +46,9 @@ class Session(Ear):
     def caller(self) -> Caller:
         """How calls of this session are known."""
         if self._caller is None:
-            self._caller = Caller(False, self.version, self.capabilities, self.client_info, self.log_level, self.id)
+            self._caller = Caller(
+                False, self.version, self.capabilities, self.client_info, self.log_level, self.user, self.id
+            )
         return self._caller
 
     def set_level(self, level: str) -> None:

@@ -33,6 +33,8 @@ class Ends:
     hear: Hear
     ended: Callable[[str], None]
     ask_owner: AskOwner | None = None
+    exclusive: bool = False
+    """Every call on it is one caller's, so that its questions can only be that caller's."""
     capabilities: bytes = b"{}"
 
 

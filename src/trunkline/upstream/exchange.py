@@ -115,12 +115,13 @@ class Exchange:
 
     def take_questions(self, *, modern: bool) -> Reply:
         """Park: the open questions become what the caller gets."""
-        questions, self.questions = self.questions, {}
-        return Reply(questions=questions, parked=self, modern=modern)
+        return Reply(questions=dict(self.questions), parked=self, modern=modern)
 
     def answered(self, answers: dict[str, Answer]) -> list[tuple[bytes, Answer]]:
-        """The server's ids of the questions that these answers settle."""
-        return [(self.asked.pop(key), answer) for key, answer in answers.items() if key in self.asked]
+        """The server's ids of the questions that these answers settle; the others stay open."""
+        settled = [(self.asked.pop(key), answer) for key, answer in answers.items() if key in self.asked]
+        self.questions = {key: question for key, question in self.questions.items() if key in self.asked}
+        return settled
 
     def _ring(self) -> None:
         due = min(self._last_sign + self.timeout, self._started + self.max_timeout)

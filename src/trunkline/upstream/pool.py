@@ -6,13 +6,14 @@ import asyncio
 import dataclasses
 import random
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from trunkline.config import ServerSpec
-from trunkline.errors import AuthorizationNeededError, UnreachableError, UpstreamError
+from trunkline.errors import AuthorizationNeededError, BusyError, UnreachableError, UpstreamError
 from trunkline.model import Answer, Caller
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.upstream.connection import Connection, Ends
@@ -25,6 +26,9 @@ from trunkline.upstream.stdio import connect_stdio
 from trunkline.wire.members import read_members, write_members
 
 SWEEP = 1.0
+LEASED = "leased:"
+"""The owner of connections that serve one call at a time."""
+LEASE_IDLE = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,9 @@ class Pool:
         self._modern: dict[str, bool] = {}
         self._legacy: dict[str, bool] = {}
         self._passing: dict[Connection, Line] = {}
+        self._leased: dict[Connection, Line] = {}
+        self._free: dict[Line, list[Connection]] = {}
+        self._leasing: Counter[str] = Counter()
 
     def line(self, spec: ServerSpec, caller: Caller) -> Line:
         """Which connection serves this caller: in its own era if possible, and shared unless it may be asked."""
@@ -74,12 +81,13 @@ class Pool:
             return Line(spec.name, spec.fingerprint)
         if modern and (caller.modern or not self._legacy.get(spec.fingerprint, spec.era != "modern")):
             return Line(spec.name, spec.fingerprint, "modern")
-        capabilities = askable(caller.capabilities) if caller.owner else b"{}"
+        capabilities = askable(caller.capabilities)
         if capabilities == b"{}":
             return Line(spec.name, spec.fingerprint, "legacy")
         # On a stream nothing tells which call a question belongs to, and roots are a session's: neither can be shared.
         owned = spec.kind != "http" or b'"roots"' in capabilities
-        return Line(spec.name, spec.fingerprint, "legacy", caller.owner if owned else "", capabilities)
+        owner = caller.owner or f"{LEASED}{caller.user}"
+        return Line(spec.name, spec.fingerprint, "legacy", owner if owned else "", capabilities)
 
     def ready(self, line: Line) -> Connection | None:
         """The live connection of a line, if there is one."""
@@ -93,6 +101,8 @@ class Pool:
             await self.open(spec)
             line = self.line(spec, caller)
         transient = spec.lifecycle == "transient" and spec.kind == "stdio"
+        if line.owner.startswith(LEASED) and not transient:
+            return await self._lease(spec, line)
         connection = None if transient else self.ready(line)
         if connection is not None:
             return connection
@@ -109,10 +119,50 @@ class Pool:
                 return await self.take(spec, caller)
             raise
 
-    def give_back(self, connection: Connection) -> None:
-        """A call ended; a `transient` process ends with it."""
+    def give_back(self, connection: Connection, *, clean: bool) -> None:
+        """A call ended. A `transient` process ends with it; a leased one serves on, if the call ended cleanly."""
         if self._passing and self._passing.pop(connection, None) is not None:
             self._tasks.start(connection.close(), name="end of a transient process")
+        line = self._leased.get(connection) if self._leased else None
+        if line is None:
+            return
+        if clean and connection.alive:
+            self._free.setdefault(line, []).append(connection)
+        else:
+            # A server may still ask on behalf of a call that nobody waits for: nobody else must hear that.
+            self._end_lease(connection)
+
+    async def _lease(self, spec: ServerSpec, line: Line) -> Connection:
+        """A connection for one call alone, for a caller without a session of its own."""
+        free = self._free.get(line, [])
+        while free:
+            connection = free.pop()
+            if connection.alive:
+                return connection
+            self._end_lease(connection)
+        if (
+            sum(leased.server == spec.name for leased in self._leased.values()) + self._leasing[spec.name]
+            >= spec.processes
+        ):
+            raise BusyError(
+                f"Server {spec.name!r} already has {spec.processes} connections for calls that may ask something.",
+                hint="Answer open questions, try again later, or raise its `processes`.",
+            )
+        self._leasing[spec.name] += 1
+        try:
+            connection = await self._connect(spec, line)
+        finally:
+            self._leasing[spec.name] -= 1
+        self._leased[connection] = line
+        return connection
+
+    def _end_lease(self, connection: Connection) -> None:
+        line = self._leased.pop(connection, None)
+        if line is not None:
+            free = self._free.get(line, [])
+            if connection in free:
+                free.remove(connection)
+            self._tasks.start(connection.close(), name="end of a lease")
 
     async def open(self, spec: ServerSpec, line: Line | None = None) -> Connection:
         """Connect a line, once for all who ask meanwhile."""
@@ -165,6 +215,8 @@ class Pool:
     async def remove(self, server: str) -> None:
         """Close everything that belongs to a server."""
         self._gates.pop(server, None)
+        for connection in [c for c, line in self._leased.items() if line.server == server]:
+            self._end_lease(connection)
         await self._close([line for line in self._held if line.server == server])
 
     def owned(self, owner: str) -> list[Connection]:
@@ -178,7 +230,7 @@ class Pool:
     async def close(self) -> None:
         """Close everything."""
         await self._close(list(self._held))
-        for connection in list(self._passing):
+        for connection in [*self._passing, *self._leased]:
             await connection.close()
         self._client.close()
 
@@ -191,6 +243,10 @@ class Pool:
                     self.lost(line, held.connection, "The connection was lost.")
                 elif time.monotonic() - held.since > SHORT_LIFE:
                     self.gate(line.server).lasted()
+            now = time.monotonic()
+            for connection in [c for free in self._free.values() for c in free]:
+                if now - connection.last_used > LEASE_IDLE or not connection.alive:
+                    self._end_lease(connection)
 
     def _known(self, line: Line) -> Line:
         """The line under the era that its server is known to speak, so that all who want it share it."""
@@ -228,8 +284,15 @@ class Pool:
             )
         if wait:
             await asyncio.sleep(wait)
-        ask_owner = partial(self._outside.ask_owner, line.owner) if line.owner else None
-        ends = Ends(partial(self._outside.hear, line), lambda _: self._outside.woke(line), ask_owner, line.capabilities)
+        leased = line.owner.startswith(LEASED)
+        ask_owner = partial(self._outside.ask_owner, line.owner) if line.owner and not leased else None
+        ends = Ends(
+            partial(self._outside.hear, line),
+            lambda _: self._outside.woke(line),
+            ask_owner,
+            bool(line.owner),
+            line.capabilities,
+        )
         try:
             connection = await self._dial(spec, ends, spec.era if line.era == "auto" else line.era)
         except AuthorizationNeededError:

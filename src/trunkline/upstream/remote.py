@@ -153,7 +153,10 @@ class Remote:
         try:
             for server_id, answer in exchange.answered(dict(answers)):
                 await self._post_answer(server_id, answer)
-            reply = await self._advance(exchange, self._streams[exchange])
+            if exchange.questions:
+                reply = exchange.take_questions(modern=False)
+            else:
+                reply = await self._advance(exchange, self._streams[exchange])
             settled = True
             return reply
         finally:

@@ -200,7 +200,7 @@ class StreamConnection:
         if message.method == "ping":
             self._answer(message.id, Answer(result=b"{}"))
             return
-        exchange = self._latest() if self.ends.ask_owner is not None else None
+        exchange = self._latest() if self.ends.exclusive else None
         if exchange is not None:
             # Every call on this stream is the owner's, so the question reaches the right caller whichever call it is.
             exchange.ask(

@@ -88,6 +88,11 @@ def encode(value: Any) -> bytes:
     return msgspec.json.encode(value)
 
 
+def encode_sorted(value: Any) -> bytes:
+    """JSON in one spelling, whatever the order of names was."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
 def _plainly_unique(members: Members, text: bytes) -> bool:
     # Written without spaces, an object is exactly as long as its distinct members: no room for a second copy.
     count = len(members)

@@ -1,0 +1,89 @@
+"""Calls of modern callers that wait for an answer: kept here, while the caller holds a sealed state."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from functools import cached_property
+
+from trunkline.errors import BusyError, RefusedError
+from trunkline.model import Call, Parked
+from trunkline.wire.envelope import INVALID_PARAMS
+from trunkline.wire.members import decode, encode_sorted
+from trunkline.wire.seal import MARK, Seal, context_of
+
+_KEY = 16
+
+
+class Parking:
+    """Parked calls by number; each is given back once, to the caller it belongs to, and before its time is up."""
+
+    def __init__(self, *, most: int, seconds: float, withdraw: Callable[[Parked], None]) -> None:
+        self._most, self._seconds, self._withdraw = most, seconds, withdraw
+        self._parked: dict[bytes, tuple[Parked, asyncio.TimerHandle]] = {}
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    @cached_property
+    def _seal(self) -> Seal:
+        return Seal()
+
+    def park(self, call: Call, parked: Parked) -> str:
+        """Keep a live call, and make the state that its caller gives back with the answers."""
+        if len(self._parked) >= self._most:
+            self._withdraw(parked)
+            raise BusyError("Too many calls wait for answers already.", hint="Answer some, or try again later.")
+        key = os.urandom(_KEY)
+        expiry = int(time.time() + self._seconds)
+        timer = asyncio.get_running_loop().call_later(self._seconds, self._expire, key)
+        self._parked[key] = parked, timer
+        return self._seal.close(key + expiry.to_bytes(8, "big"), _context(call))
+
+    def again(self, call: Call) -> str:
+        """A state for a call that did not run, and is to be sent anew once the caller has done what was asked."""
+        expiry = int(time.time() + self._seconds)
+        return self._seal.close(b"\0" * _KEY + expiry.to_bytes(8, "big"), _context(call))
+
+    def claim(self, state: str, call: Call) -> Parked | None:
+        """The live call that a state stands for, taken out; `None` if the call is to be sent anew."""
+        try:
+            content = self._seal.open(state, _context(call))
+        except ValueError:
+            raise RefusedError("`requestState` does not belong to this request.", code=INVALID_PARAMS) from None
+        key, expiry = content[:_KEY], int.from_bytes(content[_KEY:], "big")
+        if time.time() > expiry:
+            raise RefusedError("The time to answer is up.", code=INVALID_PARAMS, hint="Send the request anew.")
+        if key == b"\0" * _KEY:
+            return None
+        found = self._parked.pop(key, None)
+        if found is None:
+            raise RefusedError("The question was answered already.", code=INVALID_PARAMS, hint="Send the request anew.")
+        found[1].cancel()
+        return found[0]
+
+    def close(self) -> None:
+        """Let go of every call."""
+        for key in list(self._parked):
+            self._expire(key)
+
+    def _expire(self, key: bytes) -> None:
+        found = self._parked.pop(key, None)
+        if found is not None:
+            found[1].cancel()
+            self._withdraw(found[0])
+
+
+def is_ours(state: str) -> bool:
+    """Whether a state was made here rather than by a server."""
+    return state.startswith(MARK)
+
+
+def _context(call: Call) -> bytes:
+    """What a state is bound to: the user, and the request itself, however it is spelt."""
+    arguments = call.params.get("arguments", b"{}")
+    return context_of(
+        call.scope.user.encode(), call.method.encode(), call.name.encode(), encode_sorted(decode(arguments))
+    )

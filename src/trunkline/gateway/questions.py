@@ -1,0 +1,81 @@
+"""Questions on their way to a caller: whether it may be asked, and how either era writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from trunkline.model import Answer, Question
+from trunkline.wire.envelope import METHOD_NOT_FOUND, error_object, read_string
+from trunkline.wire.members import Members, decode_object, encode, is_object, read_members, write_members
+
+CAPABILITY = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
+
+
+def may_ask(question: Question, capabilities: bytes) -> bool:
+    """Whether the caller declared that it answers such questions."""
+    declared = decode_object(capabilities)
+    needed = CAPABILITY.get(question.method, "")
+    if needed not in declared:
+        return False
+    if needed == "elicitation" and decode_object(question.params).get("mode") == "url":
+        kinds: Any = declared["elicitation"]
+        return isinstance(kinds, dict) and "url" in kinds
+    return True
+
+
+def not_asked(question: Question) -> Answer:
+    """What a legacy server gets for a question that its caller cannot be asked."""
+    return Answer(error=error_object(METHOD_NOT_FOUND, f"The client does not answer {question.method!r}."))
+
+
+def input_required(questions: Mapping[str, Question], state: str) -> bytes:
+    """A modern result that asks the caller."""
+    requests = {
+        key: write_members({"method": encode(question.method), "params": question.params or b"{}"})
+        for key, question in questions.items()
+    }
+    return write_members(
+        {
+            "resultType": b'"input_required"',
+            "inputRequests": write_members(requests),
+            "requestState": encode(state),
+        }
+    )
+
+
+def read_answers(params: Members) -> dict[str, Answer]:
+    """The answers that a modern caller sends with its retry."""
+    text = params.get("inputResponses", b"")
+    return {key: Answer(result=value) for key, value in read_members(text).items()} if is_object(text) else {}
+
+
+def read_input_required(result: bytes) -> tuple[dict[str, Question], bytes] | None:
+    """The questions of a modern server's result, and its state; `None` when it asks nothing."""
+    if b"input_required" not in result:
+        return None
+    members = read_members(result)
+    if read_string(members.get("resultType", b"")) != "input_required":
+        return None
+    requests = members.get("inputRequests", b"")
+    questions: dict[str, Question] = {}
+    for key, text in (read_members(requests) if is_object(requests) else {}).items():
+        request = read_members(text) if is_object(text) else {}
+        questions[key] = Question(read_string(request.get("method", b"")), request.get("params", b"{}"))
+    return questions, members.get("requestState", b"")
+
+
+def url_questions(error: bytes) -> dict[str, Question]:
+    """The addresses that a legacy server's error -32042 wants opened, as questions."""
+    found = decode_object(error)
+    data: Any = found.get("data")
+    if found.get("code") != -32042 or not isinstance(data, dict):
+        return {}
+    wanted: Any = data.get("elicitations")  # type: ignore[reportUnknownMemberType]
+    listed = cast("list[Any]", wanted) if isinstance(wanted, list) else []
+    return {f"url{at}": Question("elicitation/create", encode(one)) for at, one in enumerate(listed)}
+
+
+def accepted(answer: Answer) -> bool:
+    """Whether a person agreed."""
+    return decode_object(answer.result).get("action") == "accept"
