@@ -13,11 +13,12 @@ from typing import Any, cast
 from trunkline.call.entry import EntryStage, find_resource, unknown
 from trunkline.call.send import SendStage
 from trunkline.call.stage import Stage, join
+from trunkline.call.tasks import TaskStage
 from trunkline.config import Config, ServerSpec, find_file, load
 from trunkline.control.registry import Changed, Registry
 from trunkline.control.shelf import Shelf
 from trunkline.control.supervisor import Supervisor
-from trunkline.errors import ServerRefusedError, UpstreamError
+from trunkline.errors import ConfigError, ServerRefusedError, UpstreamError
 from trunkline.model import (
     Answer,
     Call,
@@ -40,6 +41,7 @@ from trunkline.wire import meta
 from trunkline.wire.envelope import error_object
 from trunkline.wire.era import MODERN_VERSIONS
 from trunkline.wire.members import decode, encode
+from trunkline.wire.seal import Seal
 
 log = logging.getLogger("trunkline")
 
@@ -232,6 +234,7 @@ class Hub:
         """Join the stages: the one place where their order is written."""
         self._pool = pool
         self.stages: tuple[Stage, ...] = (
+            TaskStage(Seal(lambda: seal_key(self.config.home))),
             EntryStage(lambda: self._registry.snapshot, lambda: self._registry.settle(self.config.gateway.settle)),
             SendStage(pool, self._specs, self._report),
         )
@@ -284,6 +287,22 @@ def _config(source: Config | str | Path | Iterable[ServerSpec] | None) -> Config
     if isinstance(source, (str, Path)):
         return load(Path(source), env=os.environ)
     return Config(servers={spec.name: spec for spec in source})
+
+
+def seal_key(home: Path) -> bytes:
+    """The key of what must outlive us, such as a task's id: made once, readable by its owner alone."""
+    file = home / "seal.key"
+    try:
+        key = file.read_bytes()
+        if len(key) == 32:
+            return key
+        raise ConfigError(f"{file} is not a key of ours.", hint="Delete it; ids of running tasks will be lost.")
+    except FileNotFoundError:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        key = os.urandom(32)
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
+            opened.write(key)
+        return key
 
 
 def _decoded(result: bytes) -> ToolResult:

@@ -176,6 +176,10 @@ class Entry:
     """Arguments that travel in headers as well."""
     safe_to_repeat: bool = False
     """The server says that the tool only reads, or that calling twice is like calling once."""
+    app_only: bool = False
+    """Meant for an MCP App's own use, and not for models."""
+    page: str = ""
+    """The address of the MCP App that shows the tool's results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +236,10 @@ class Snapshot:
     prompts: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
     resources: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
     templates: tuple[Entry, ...] = ()
+    aliases: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
+    """Tools by the server's own name, where only one server has it: MCP Apps know no other."""
+    unlisted: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
+    """Resources that a tool points to and no list shows: the pages of MCP Apps."""
     bare: str = ""
     """The one server that is shown as itself; empty when several are merged."""
     problems: tuple[str, ...] = ()

@@ -22,7 +22,8 @@ class EntryStage:
         call.snapshot = snapshot = self._snapshot()
         if call.parked is not None:
             call.server = call.parked.server
-            return await call_next(call)
+        if call.server:
+            return await call_next(call)  # a parked call, or a task: its server is known
         entry = resolve(call, snapshot)
         if entry is None and not snapshot.bare:
             await self._settle()  # its server may only just be starting
@@ -44,7 +45,7 @@ def resolve(call: Call, snapshot: Snapshot) -> Entry | None:
     """What the call names, if the snapshot has it."""
     match call.method:
         case "tools/call":
-            return snapshot.tools.get(call.name)
+            return snapshot.tools.get(call.name) or snapshot.aliases.get(call.name)
         case "prompts/get":
             return snapshot.prompts.get(call.name)
         case "resources/read" | "resources/subscribe" | "resources/unsubscribe":
@@ -63,7 +64,7 @@ def find_resource(uri: str, snapshot: Snapshot) -> Entry | None:
     for template in snapshot.templates:
         if matches(template.shown, uri):
             return Entry(uri, template.server, uri, b"")
-    return None
+    return snapshot.unlisted.get(uri)
 
 
 def unknown(call: Call, snapshot: Snapshot) -> UnknownNameError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import cast
 
 from trunkline.call.stage import Handler
@@ -21,7 +22,7 @@ from trunkline.upstream.exchange import Exchange
 from trunkline.upstream.pool import Pool
 from trunkline.wire import meta
 from trunkline.wire.headers import NAMED_BY, param_headers
-from trunkline.wire.members import encode, write_members
+from trunkline.wire.members import encode, is_object, read_members, write_members
 
 REPEATABLE = frozenset(("resources/read", "prompts/get", "completion/complete", "resources/templates/list"))
 """Methods that change nothing, whatever the server says of itself."""
@@ -107,6 +108,8 @@ def _exchange(call: Call, spec: ServerSpec, connection: Connection, repeatable: 
                 connection.profile.version, call.caller.capabilities, call.caller.client_info, call.caller.log_level
             )
             params, raw = meta.stamp(params, own), b""
+        elif b'"extensions"' in call.caller.capabilities and not (call.snapshot and call.snapshot.bare):
+            params, raw = meta.with_capabilities(params, routable(call.caller.capabilities)), b""
         if call.entry is not None and call.entry.headers and not headers:
             headers = param_headers(dict(call.entry.headers), params.get("arguments", b""))
     elif call.caller.modern:
@@ -124,6 +127,20 @@ def _exchange(call: Call, spec: ServerSpec, connection: Connection, repeatable: 
         safe_to_repeat=repeatable,
         token=meta.progress_token(params),
     )
+
+
+ROUTED = frozenset(("io.modelcontextprotocol/ui", "io.modelcontextprotocol/tasks"))
+"""Extensions whose consequences (tasks, pages) find their way back through us, whichever server they come from."""
+
+
+@lru_cache(maxsize=256)
+def routable(capabilities: bytes) -> bytes:
+    """A caller's capabilities without extensions that we could not route among several servers."""
+    members = read_members(capabilities)
+    extensions = read_members(members["extensions"]) if is_object(members.get("extensions", b"")) else {}
+    kept = {name: value for name, value in extensions.items() if name in ROUTED}
+    rest = {name: value for name, value in members.items() if name != "extensions"}
+    return write_members({**rest, "extensions": write_members(kept)} if kept else rest)
 
 
 async def _want_log(connection: Connection, call: Call) -> None:

@@ -13,7 +13,7 @@ from trunkline.config import GatewayConfig, ServerSpec
 from trunkline.model import EMPTY_SNAPSHOT, Entry, Kind, Listing, ServerView, Snapshot, State
 from trunkline.wire.envelope import read_string
 from trunkline.wire.headers import HeaderMap, header_map
-from trunkline.wire.members import Members, decode, encode, read_members, write_members
+from trunkline.wire.members import Members, decode, decode_object, encode, read_members, write_members
 
 Changed = Callable[[frozenset[Kind]], None]
 """Told which lists changed."""
@@ -136,6 +136,10 @@ def build_snapshot(views: Mapping[str, ServerView], gateway: GatewayConfig, vers
         prompts=tables[Kind.PROMPT],
         resources=tables[Kind.RESOURCE],
         templates=tuple(tables[Kind.TEMPLATE].values()),
+        aliases=_aliases(tables[Kind.TOOL]),
+        unlisted={
+            tool.page: Entry(tool.page, tool.server, tool.page, b"") for tool in tables[Kind.TOOL].values() if tool.page
+        },
         bare=bare,
         problems=tuple(problems),
     )
@@ -179,7 +183,26 @@ def _made_entry(server: str, name: str, shown: str, item: bytes, kind: Kind) -> 
     if kind is not Kind.TOOL:
         return Entry(shown, server, name, definition)
     headers: HeaderMap = header_map(decode(members.get("inputSchema", b"{}"))) if b"x-mcp-header" in item else {}
-    return Entry(shown, server, name, definition, headers, _safe_to_repeat(members))
+    page, app_only = _app(members) if b'"_meta"' in item else ("", False)
+    return Entry(shown, server, name, definition, headers, _safe_to_repeat(members), app_only, page)
+
+
+def _app(members: Members) -> tuple[str, bool]:
+    """What a tool says about the MCP App that goes with it."""
+    meta = decode_object(members.get("_meta", b""))
+    ui: Any = meta.get("ui")
+    if not isinstance(ui, dict):
+        return str(meta.get("ui/resourceUri", "")), False
+    shown = cast("dict[str, Any]", ui)
+    return str(shown.get("resourceUri", "")), shown.get("visibility") == ["app"]
+
+
+def _aliases(tools: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Own names that belong to one server alone, and to nothing that is shown."""
+    claims: dict[str, list[Entry]] = {}
+    for entry in tools.values():
+        claims.setdefault(entry.name, []).append(entry)
+    return {name: found[0] for name, found in claims.items() if len(found) == 1 and name not in tools}
 
 
 def _renamed(members: Members, shown: str) -> bytes:
@@ -187,10 +210,5 @@ def _renamed(members: Members, shown: str) -> bytes:
 
 
 def _safe_to_repeat(members: Members) -> bool:
-    try:
-        hints = decode(members.get("annotations", b"{}"))
-    except ValueError:
-        return False
-    if not isinstance(hints, dict):
-        return False
-    return hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True  # type: ignore[reportUnknownMemberType]
+    hints = decode_object(members.get("annotations", b""))
+    return hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True

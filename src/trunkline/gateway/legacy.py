@@ -35,7 +35,7 @@ from trunkline.wire.meta import PREFIX
 from trunkline.wire.sse import write_event
 
 KINDS = {method: kind for kind, method in LIST_METHODS.items()}
-RELAYED = frozenset((*NAMED_BY, "completion/complete"))
+RELAYED = frozenset(("tools/call", "prompts/get", "resources/read", "completion/complete"))
 SESSION_HEADER = b"mcp-session-id"
 PRIMED_SINCE = "2025-11-25"
 """From this version on a stream may begin with an empty event, from which it can be resumed."""
@@ -181,7 +181,8 @@ class LegacyEdge:
         kind = KINDS.get(message.method)
         if kind is not None:
             await self._hub.settle()
-            return self._lists.page(self._hub.snapshot, kind, params.get("cursor", b""), modern=False)
+            cursor = params.get("cursor", b"")
+            return self._lists.page(self._hub.snapshot, kind, cursor, modern=False, capabilities=session.capabilities)
         match message.method:
             case "ping":
                 return b"{}"

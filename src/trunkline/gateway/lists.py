@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trunkline import __version__
+from trunkline.call.send import ROUTED
 from trunkline.errors import RefusedError
 from trunkline.model import Entry, Kind, Listing, Profile, ServerView, Snapshot, State
 from trunkline.wire.envelope import INVALID_PARAMS, read_string
@@ -16,6 +17,7 @@ from trunkline.wire.members import Members, decode, encode, is_object, read_memb
 from trunkline.wire.meta import PREFIX, SERVER_INFO
 
 OWN_INFO = encode({"name": "trunkline", "title": "Trunkline", "version": __version__})
+APPS = b'"io.modelcontextprotocol/ui"'
 UNAVAILABLE = "dev.trunkline/unavailable"
 """Where a list says which servers are missing from it, and why."""
 
@@ -33,25 +35,28 @@ class Lists:
 
     def __init__(self, page_size: int) -> None:
         self._size = page_size
-        self._made: dict[tuple[Kind, bool, bytes], bytes] = {}
+        self._made: dict[tuple[Kind, bool, bool, bytes], bytes] = {}
         self._version = -1
 
-    def page(self, snapshot: Snapshot, kind: Kind, cursor: bytes, *, modern: bool) -> bytes:
-        """One page of a list, as a result of the caller's era."""
+    def page(self, snapshot: Snapshot, kind: Kind, cursor: bytes, *, modern: bool, capabilities: bytes) -> bytes:
+        """One page of a list, as a result of the caller's era; tools that only MCP Apps use, only for callers with Apps."""
+        apps = bool(snapshot.bare) or APPS in capabilities
         if snapshot.version != self._version:
             self._made.clear()
             self._version = snapshot.version
-        key = (kind, modern, cursor)
+        key = (kind, modern, apps, cursor)
         made = self._made.get(key)
         if made is None:
-            made = _page(snapshot, kind, cursor, modern, self._size)
+            entries = snapshot.entries(kind)
+            if not apps:
+                entries = tuple(entry for entry in entries if not entry.app_only)
+            made = _page(snapshot, entries, kind, cursor, modern, self._size)
             if len(self._made) < 100:
                 self._made[key] = made
         return made
 
 
-def _page(snapshot: Snapshot, kind: Kind, cursor: bytes, modern: bool, size: int) -> bytes:
-    entries = snapshot.entries(kind)
+def _page(snapshot: Snapshot, entries: Sequence[Entry], kind: Kind, cursor: bytes, modern: bool, size: int) -> bytes:
     start = _start(entries, cursor)
     shown = entries[start : start + size]
     result: Members = {kind.value: b"[" + b",".join(entry.definition for entry in shown) + b"]"}
@@ -93,7 +98,7 @@ def introduce_modern(snapshot: Snapshot) -> bytes:
     bare = _bare_profile(snapshot)
     own: Members = {
         "supportedVersions": encode(list(MODERN_VERSIONS)),
-        "capabilities": encode(ALL_CAPABILITIES),
+        "capabilities": encode(ALL_CAPABILITIES | _extensions(snapshot)),
         "resultType": b'"complete"',
         "ttlMs": b"0",
         "cacheScope": b'"private"',
@@ -109,6 +114,17 @@ def introduce_modern(snapshot: Snapshot) -> bytes:
     capabilities = {name: value for name, value in bare.capabilities.items() if name not in ("tasks", "experimental")}
     made = own | {"capabilities": encode(capabilities), "_meta": write_members({SERVER_INFO: bare.info})}
     return write_members(made | ({"instructions": encode(bare.instructions)} if bare.instructions else {}))
+
+
+def _extensions(snapshot: Snapshot) -> dict[str, Any]:
+    """The extensions that some server offers and that we can route; no other is announced."""
+    offered: dict[str, Any] = {}
+    for view in snapshot.servers.values():
+        if view.profile is not None and view.profile.modern:
+            theirs: Any = view.profile.capabilities.get("extensions")
+            if isinstance(theirs, dict):
+                offered.update({key: value for key, value in theirs.items() if key in ROUTED})  # type: ignore[reportUnknownVariableType]
+    return {"extensions": offered} if offered else {}
 
 
 def introduce_legacy(snapshot: Snapshot, version: str, profile: Profile | None) -> bytes:

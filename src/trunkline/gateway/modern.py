@@ -71,13 +71,14 @@ class ModernEdge:
         elif message.method == "subscriptions/listen":
             await self._listen(message, params, request)
         else:
-            request.answer(200, write_result(message.id, await self._own_result(message, params)), [JSON])
+            request.answer(200, write_result(message.id, await self._own_result(message, params, own)), [JSON])
 
-    async def _own_result(self, message: Message, params: Members) -> bytes:
+    async def _own_result(self, message: Message, params: Members, own: meta.Meta) -> bytes:
         kind = KINDS.get(message.method)
         if kind is not None:
             await self._hub.settle()
-            return self._lists.page(self._hub.snapshot, kind, params.get("cursor", b""), modern=True)
+            cursor = params.get("cursor", b"")
+            return self._lists.page(self._hub.snapshot, kind, cursor, modern=True, capabilities=own.capabilities)
         if message.method == "server/discover":
             await self._hub.settle()
             return introduce_modern(self._hub.snapshot)

@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from functools import cached_property
 
 from trunkline.errors import BusyError, RefusedError
 from trunkline.model import Call, Parked
@@ -22,14 +21,12 @@ class Parking:
 
     def __init__(self, *, most: int, seconds: float, withdraw: Callable[[Parked], None]) -> None:
         self._most, self._seconds, self._withdraw = most, seconds, withdraw
+        # A parked call ends with us, and so may the key of its state.
+        self._seal = Seal()
         self._parked: dict[bytes, tuple[Parked, asyncio.TimerHandle]] = {}
 
     def __len__(self) -> int:
         return len(self._parked)
-
-    @cached_property
-    def _seal(self) -> Seal:
-        return Seal()
 
     def park(self, call: Call, parked: Parked) -> str:
         """Keep a live call, and make the state that its caller gives back with the answers."""

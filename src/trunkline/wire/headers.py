@@ -13,7 +13,14 @@ from trunkline.wire.envelope import read_string
 from trunkline.wire.era import HEADER_MISMATCH
 from trunkline.wire.members import Members, decode_object
 
-NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED_BY = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 """Which member of the params `Mcp-Name` repeats."""
 
 PARAM = b"mcp-param-"

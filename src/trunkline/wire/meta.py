@@ -81,6 +81,11 @@ def stamp(params: Members, meta: Meta) -> Members:
     return {**params, "_meta": write_members(_members_of(params.get("_meta", b"")) | own)}
 
 
+def with_capabilities(params: Members, capabilities: bytes) -> Members:
+    """Params that declare other capabilities."""
+    return {**params, "_meta": write_members(_members_of(params.get("_meta", b"")) | {CAPABILITIES: capabilities})}
+
+
 def unstamp(params: Members) -> Members:
     """Params without the modern fields of `_meta`, as a legacy server wants them."""
     if PREFIX.encode() not in params.get("_meta", b""):

@@ -6,6 +6,12 @@ import base64
 import binascii
 import hashlib
 import os
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 MARK = "tl1."
 """How our own states begin, so that those of servers can be told from them."""
@@ -14,13 +20,17 @@ _NONCE = 12
 
 
 class Seal:
-    """Closes and opens small texts with a key that lives as long as this object (AES-256-GCM)."""
+    """Closes and opens small texts with one key (AES-256-GCM)."""
 
-    def __init__(self) -> None:
-        # Imported late: only calls that ask something need it.
+    def __init__(self, key: Callable[[], bytes] = lambda: os.urandom(32)) -> None:
+        self._key = key
+
+    @cached_property
+    def _cipher(self) -> AESGCM:
+        # Made late: only calls that ask something, or become tasks, need it.
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        self._cipher = AESGCM(AESGCM.generate_key(256))
+        return AESGCM(self._key())
 
     def close(self, content: bytes, context: bytes) -> str:
         """Seal content for one context: with another it does not open."""
