@@ -178,6 +178,8 @@ class Entry:
     """The server says that the tool only reads, or that calling twice is like calling once."""
     app_only: bool = False
     """Meant for an MCP App's own use, and not for models."""
+    for_askable: bool = False
+    """Offered only to callers that the server may ask something."""
     page: str = ""
     """The address of the MCP App that shows the tool's results."""
 
@@ -206,6 +208,8 @@ class Listing:
     public: bool = False
     problem: str = ""
     """Why the list is incomplete; empty when it is whole."""
+    for_askable: tuple[bytes, ...] = ()
+    """What a legacy server lists only to callers that it may ask something."""
 
 
 @dataclass(frozen=True, slots=True)

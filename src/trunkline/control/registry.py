@@ -104,12 +104,7 @@ def build_snapshot(views: Mapping[str, ServerView], gateway: GatewayConfig, vers
     bare = next(iter(active)) if alone and namespace == "never" else ""
     problems: list[str] = []
     tables: dict[Kind, dict[str, Entry]] = {}
-    for kind, key in (
-        (Kind.TOOL, "name"),
-        (Kind.PROMPT, "name"),
-        (Kind.RESOURCE, "uri"),
-        (Kind.TEMPLATE, "uriTemplate"),
-    ):
+    for kind, key in _NAMED_BY.items():
         offered = {name: _offered(view, kind, key) for name, view in active.items()}
         how = {"namespace": namespace, "conflicts": gateway.conflicts, "prefer": gateway.prefer}
         if key != "name":
@@ -123,7 +118,8 @@ def build_snapshot(views: Mapping[str, ServerView], gateway: GatewayConfig, vers
         problems += clashes
         table: dict[str, Entry] = {}
         for (server, name), as_shown in shown.items():
-            made = _entry(server, name, as_shown, offered[server][name], kind)
+            item = offered[server][name]
+            made = _entry(server, name, as_shown, item, kind, item in active[server].lists[kind].for_askable)
             if isinstance(made, str):
                 problems.append(made)
             else:
@@ -147,17 +143,25 @@ def build_snapshot(views: Mapping[str, ServerView], gateway: GatewayConfig, vers
 
 def _items(view: ServerView, kind: Kind) -> tuple[bytes, ...]:
     listing = view.lists.get(kind)
-    return listing.items if listing is not None and view.state is not State.STOPPED else ()
+    return listing.items + listing.for_askable if listing is not None and view.state is not State.STOPPED else ()
 
 
 def _offered(view: ServerView, kind: Kind, key: str) -> dict[str, bytes]:
     listing = view.lists.get(kind, Listing())
     found: dict[str, bytes] = {}
-    for item in listing.items:
+    for item in (*listing.items, *listing.for_askable):
         name = _name_of(item, key)
         if name:
             found.setdefault(name, item)
     return found
+
+
+_NAMED_BY = {Kind.TOOL: "name", Kind.PROMPT: "name", Kind.RESOURCE: "uri", Kind.TEMPLATE: "uriTemplate"}
+
+
+def name_of(item: bytes, kind: Kind) -> str:
+    """The name (or address) of something that a server lists."""
+    return _name_of(item, _NAMED_BY[kind])
 
 
 @lru_cache(maxsize=50_000)
@@ -169,10 +173,11 @@ def _name_of(item: bytes, key: str) -> str:
 
 
 @lru_cache(maxsize=50_000)
-def _entry(server: str, name: str, shown: str, item: bytes, kind: Kind) -> Entry | str:
+def _entry(server: str, name: str, shown: str, item: bytes, kind: Kind, for_askable: bool) -> Entry | str:
     """One entry as shown, or why it cannot be: one odd definition must hide no other."""
     try:
-        return _made_entry(server, name, shown, item, kind)
+        made = _made_entry(server, name, shown, item, kind)
+        return dataclasses.replace(made, for_askable=True) if for_askable else made
     except ValueError as error:
         return f"{name!r} of server {server!r} is not shown: {error}."
 
@@ -184,7 +189,7 @@ def _made_entry(server: str, name: str, shown: str, item: bytes, kind: Kind) -> 
         return Entry(shown, server, name, definition)
     headers: HeaderMap = header_map(decode(members.get("inputSchema", b"{}"))) if b"x-mcp-header" in item else {}
     page, app_only = _app(members) if b'"_meta"' in item else ("", False)
-    return Entry(shown, server, name, definition, headers, _safe_to_repeat(members), app_only, page)
+    return Entry(shown, server, name, definition, headers, _safe_to_repeat(members), app_only=app_only, page=page)
 
 
 def _app(members: Members) -> tuple[str, bool]:

@@ -11,7 +11,7 @@ from typing import Any
 from trunkline.config import ServerSpec
 from trunkline.model import Kind, Listing, Profile
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Shelf:
@@ -50,6 +50,7 @@ class Shelf:
                     "extras": {name: value.decode() for name, value in listing.extras.items()},
                     "ttl": listing.ttl,
                     "public": listing.public,
+                    "for_askable": [item.decode() for item in listing.for_askable],
                 }
                 for kind, listing in lists.items()
             },
@@ -86,6 +87,7 @@ def _read_lists(document: dict[str, Any]) -> dict[Kind, Listing]:
             {name: str(value).encode() for name, value in listing["extras"].items()},
             float(listing["ttl"]),
             bool(listing["public"]),
+            for_askable=tuple(str(item).encode() for item in listing["for_askable"]),
         )
         for kind, listing in document.items()
     }

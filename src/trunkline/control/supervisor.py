@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import time
 from collections import Counter
@@ -10,10 +11,10 @@ from collections import Counter
 from trunkline.config import ServerSpec
 from trunkline.control.discovery import discover, listen_params, subscribe_filter
 from trunkline.control.health import WELL, Health, next_health
-from trunkline.control.registry import Registry
+from trunkline.control.registry import Registry, name_of
 from trunkline.control.shelf import Shelf
 from trunkline.errors import AuthorizationNeededError, TrunklineError, UpstreamError
-from trunkline.model import Kind, Listing, Reply, State
+from trunkline.model import Caller, Kind, Listing, Reply, ServerView, State
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection import Connection, discover_params
 from trunkline.upstream.exchange import FOREVER, Exchange
@@ -28,6 +29,8 @@ AUTHORIZATION_AGAIN = 60.0
 SHORTEST_REFRESH = 1.0
 """Seconds between two readings of a server's lists, however often it says that they changed."""
 
+ASKABLE = Caller(capabilities=b'{"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true},"sampling":{}}')
+"""A caller that can be asked anything."""
 FIRST_READ_AGAIN = 1.0
 LONGEST_READ_AGAIN = 60.0
 
@@ -51,6 +54,7 @@ class Supervisor:
         self._watched: Counter[str] = Counter()
         self._listening: asyncio.Task[None] | None = None
         self._refreshed = 0.0
+        self._looked = False
         self._unread: set[Kind] = set()
         """Lists that could not be read, and are tried again at `_read_again`."""
         self._read_again = FOREVER
@@ -168,6 +172,8 @@ class Supervisor:
             for kind, listing in lists.items():
                 if listing.problem and not listing.items and kind in before.lists:
                     lists[kind] = before.lists[kind]
+                else:
+                    lists[kind] = self._with_more(before, kind, listing)
         state = State.DEGRADED if problems else State.READY
         fetched = time.time()
         self._registry.update(
@@ -187,6 +193,7 @@ class Supervisor:
         for uri in list(self._watched):
             if not connection.profile.modern:
                 await self._ask(connection, "resources/subscribe", encode({"uri": uri}))
+        await self._look_as_askable(connection)
         next_check = time.monotonic() + (self.spec.health_interval or FOREVER)
         while connection.alive:
             now = time.monotonic()
@@ -209,6 +216,27 @@ class Supervisor:
         if self._registry.view(self.spec.name) is not None:
             self._set(State.DEGRADED, "It ended by itself, and is being started again.")
 
+    async def _look_as_askable(self, connection: Connection) -> None:
+        """Legacy servers may list more to callers that they can ask something: look once with such a caller's eyes."""
+        view = self._registry.view(self.spec.name)
+        if connection.profile.modern or view is None or self._looked or not view.lists:
+            return
+        self._looked = True
+        try:
+            asking = await self._pool.take(self.spec, ASKABLE)
+            lists = await discover(asking, self.spec)
+        except TrunklineError:
+            return
+        self._pool.give_back(asking, clean=True)
+        merged = dict(view.lists)
+        for kind, listing in lists.items():
+            plain = {name_of(item, kind) for item in view.lists.get(kind, Listing()).items}
+            more = tuple(item for item in listing.items if name_of(item, kind) not in plain)
+            merged[kind] = dataclasses.replace(view.lists.get(kind, Listing()), for_askable=more)
+        if merged != view.lists:
+            self._registry.update(self.spec.name, lists=merged)
+            await asyncio.to_thread(self._shelf.save, self.spec, connection.profile, merged, view.known_since)
+
     async def _relearn(self, connection: Connection) -> None:
         await asyncio.sleep(max(0.0, self._refreshed + SHORTEST_REFRESH - time.monotonic()) if self._too_often() else 0)
         kinds = tuple(kind for kind in Kind if kind in self._changed)
@@ -223,7 +251,7 @@ class Supervisor:
         if view is None:
             return
         fresh = {kind: listing for kind, listing in lists.items() if not listing.problem or listing.items}
-        merged = {**view.lists, **fresh}
+        merged = {**view.lists, **{kind: self._with_more(view, kind, listing) for kind, listing in fresh.items()}}
         fetched = time.time()
         self._refreshed = time.monotonic()
         problems = " ".join(listing.problem for listing in lists.values() if listing.problem)
@@ -233,6 +261,12 @@ class Supervisor:
         )
         if not problems:
             await asyncio.to_thread(self._shelf.save, self.spec, connection.profile, merged, fetched)
+
+    def _with_more(self, view: ServerView, kind: Kind, listing: Listing) -> Listing:
+        """A fresh list keeps what was found to be there for callers that may be asked."""
+        known = view.lists.get(kind, Listing()).for_askable
+        plain = {name_of(item, kind) for item in listing.items} if known else set[str]()
+        return dataclasses.replace(listing, for_askable=tuple(i for i in known if name_of(i, kind) not in plain))
 
     def _note_unread(self, lists: dict[Kind, Listing], tried: set[Kind]) -> None:
         """Plan to read failed lists again, less and less often."""

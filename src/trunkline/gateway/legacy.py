@@ -17,7 +17,7 @@ from trunkline.gateway.refusals import error_of, status_of
 from trunkline.gateway.sessions import Session, Sessions
 from trunkline.gateway.stream import Stream
 from trunkline.hub import Hub
-from trunkline.model import EVERYONE, LIST_METHODS, Answer, Call, Question, Reply, Scope
+from trunkline.model import EVERYONE, LIST_METHODS, Answer, Call, Caller, Question, Reply, Scope
 from trunkline.tasks import Tasks
 from trunkline.wire.envelope import (
     METHOD_NOT_FOUND,
@@ -107,7 +107,7 @@ class LegacyEdge:
         )
         await self._hub.settle()
         snapshot = self._hub.snapshot
-        profile = await self._hub.profile_for(session.caller) if snapshot.bare else None
+        profile = await self._hub.profile_for(Caller(modern=False)) if snapshot.bare else None
         result = introduce_legacy(snapshot, version, profile)
         for old in self.sessions.add(session):
             await self._end(old)
@@ -147,11 +147,15 @@ class LegacyEdge:
 
     def _ask_owner(self, owner: str, method: str, params: bytes) -> asyncio.Future[Answer]:
         session = self.sessions.get(owner.encode())
-        if session is None or session.standing is None or not session.standing.attached:
+        if session is None:
             future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-            future.set_result(Answer(error=error_object(-32603, "The client does not listen now.")))
+            future.set_result(Answer(error=error_object(-32603, "The client is gone.")))
             return future
-        future = session.ask(session.standing, method, params)
+        if not may_ask(Question(method, params), session.capabilities):
+            future = asyncio.get_running_loop().create_future()
+            future.set_result(not_asked(Question(method, params)))
+            return future
+        future = session.ask(session.standing or session.stand(), method, params)
         asyncio.get_running_loop().call_later(self._gateway.question_timeout, future.cancel)
         return future
 

@@ -11,6 +11,7 @@ from trunkline import __version__
 from trunkline.call.send import ROUTED
 from trunkline.errors import RefusedError
 from trunkline.model import Entry, Kind, Listing, Profile, ServerView, Snapshot, State
+from trunkline.upstream import pool
 from trunkline.wire.envelope import INVALID_PARAMS, read_string
 from trunkline.wire.era import MODERN_VERSIONS
 from trunkline.wire.members import Members, decode, encode, is_object, read_members, write_members
@@ -35,21 +36,23 @@ class Lists:
 
     def __init__(self, page_size: int) -> None:
         self._size = page_size
-        self._made: dict[tuple[Kind, bool, bool, bytes], bytes] = {}
+        self._made: dict[tuple[Kind, bool, bool, bool, bytes], bytes] = {}
         self._version = -1
 
     def page(self, snapshot: Snapshot, kind: Kind, cursor: bytes, *, modern: bool, capabilities: bytes) -> bytes:
-        """One page of a list, as a result of the caller's era; tools that only MCP Apps use, only for callers with Apps."""
+        """One page of a list, as a result of the caller's era, with what its capabilities make it see."""
         apps = bool(snapshot.bare) or APPS in capabilities
+        askable = pool.askable(capabilities) != b"{}"
         if snapshot.version != self._version:
             self._made.clear()
             self._version = snapshot.version
-        key = (kind, modern, apps, cursor)
+        key = (kind, modern, apps, askable, cursor)
         made = self._made.get(key)
         if made is None:
             entries = snapshot.entries(kind)
-            if not apps:
-                entries = tuple(entry for entry in entries if not entry.app_only)
+            entries = tuple(
+                entry for entry in entries if (apps or not entry.app_only) and (askable or not entry.for_askable)
+            )
             made = _page(snapshot, entries, kind, cursor, modern, self._size)
             if len(self._made) < 100:
                 self._made[key] = made

@@ -100,10 +100,10 @@ class Session(Ear):
         return (stream, int(number)) if stream is not None and number.isdigit() and len(number) < 10 else None
 
     def stand(self) -> Stream:
-        """A new standing stream; it takes the place of the one before."""
-        if self.standing is not None:
-            self.standing.hang_up()
-        self.standing = self.new_stream()
+        """The standing stream for a new reader; whoever read before is let go."""
+        if self.standing is None or self.standing.done:
+            self.standing = self.new_stream()
+        self.standing.hang_up()
         return self.standing
 
     # What is heard outside calls.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Coroutine
+from typing import Any
 
 from trunkline.gateway.http import STREAM, Headers, Request
 from trunkline.wire.sse import COMMENT, write_event
@@ -30,7 +32,7 @@ class Stream:
         self._sent = 0
         self._wake = asyncio.Event()
         self.done = False
-        self.hung_up = False
+        self._hang_ups = 0
         self._readers = 0
         self.dropped = 0
 
@@ -55,7 +57,7 @@ class Stream:
 
     def hang_up(self) -> None:
         """End what is being written now; the stream goes on for a caller that resumes it."""
-        self.hung_up = True
+        self._hang_ups += 1
         self._wake.set()
 
     @property
@@ -63,11 +65,14 @@ class Stream:
         """Whether somebody reads it now."""
         return self._readers > 0
 
-    async def pump(self, request: Request, *, after: int = -1, headers: Headers | None = None) -> None:
+    def pump(self, request: Request, *, after: int = -1, headers: Headers | None = None) -> Coroutine[Any, Any, None]:
         """Write the stream as an answer, from the event after the given one, until it ends or hangs up."""
+        # Hanging up ends those who read now, even if they have not begun to.
+        return self._pump(request, after, headers, self._hang_ups)
+
+    async def _pump(self, request: Request, after: int, headers: Headers | None, hang_ups: int) -> None:
         request.begin([*STREAM, *(headers or ())])
         at = self._sent if after < 0 else after
-        self.hung_up = False
         self._readers += 1
         try:
             while not request.gone:
@@ -78,7 +83,7 @@ class Stream:
                     self._sent = max(self._sent, at)
                     await request.write(b"".join(pieces))
                     continue
-                if self.done or self.hung_up:
+                if self.done or self._hang_ups != hang_ups:
                     break
                 try:
                     async with asyncio.timeout(KEEP_ALIVE):

@@ -165,7 +165,7 @@ class StreamConnection:
         self.ends.ended(why)
 
     def _take_response(self, message: Message) -> None:
-        exchange = self._open.get(message.number)
+        exchange = self._open.pop(message.number, None)
         if exchange is None:
             return  # too late, twice, or never asked for
         try:
