@@ -13,7 +13,7 @@ from trunkline.errors import ProtocolError, UnreachableError, UpstreamError
 from trunkline.model import Answer, Profile, Reply
 from trunkline.upstream.exchange import Exchange
 from trunkline.wire import meta
-from trunkline.wire.envelope import error_object, read_string
+from trunkline.wire.envelope import error_object, read_string, write_error, write_result
 from trunkline.wire.era import LATEST_LEGACY, LEGACY_VERSIONS, MODERN_VERSIONS
 from trunkline.wire.members import decode, encode, is_object, read_members, write_members
 
@@ -143,6 +143,11 @@ def checked_reply(exchange: Exchange, result: bytes, error: bytes, *, modern: bo
 def refusal(method: str) -> Answer:
     """What a server gets for a question that nobody can be asked."""
     return Answer(error=error_object(-32601, f"The client cannot be asked {method!r} here."))
+
+
+def write_answer(server_id: bytes, answer: Answer) -> bytes:
+    """Our response to a server's question."""
+    return write_error(server_id, answer.error) if answer.error else write_result(server_id, answer.result or b"{}")
 
 
 def told_owner(future: asyncio.Future[Answer], reply: Callable[[Answer], None]) -> None:

@@ -6,9 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Mapping
-from urllib.parse import urljoin
 
-from trunkline import __version__
 from trunkline.config import ServerSpec
 from trunkline.errors import (
     AuthorizationNeededError,
@@ -19,6 +17,7 @@ from trunkline.errors import (
 )
 from trunkline.model import Answer, Profile, Question, Reply
 from trunkline.tasks import Tasks
+from trunkline.upstream.address import Address
 from trunkline.upstream.connection import (
     Ends,
     checked_reply,
@@ -29,19 +28,18 @@ from trunkline.upstream.connection import (
     modern_profile,
     refusal,
     told_owner,
+    write_answer,
 )
 from trunkline.upstream.exchange import Exchange
-from trunkline.upstream.http1 import ClosedError, HttpClient, Response, request_bytes, split_url
-from trunkline.wire.envelope import Message, read_message, write_error, write_notification, write_request, write_result
+from trunkline.upstream.http1 import ClosedError, HttpClient, Response
+from trunkline.wire.envelope import Message, read_message, write_notification, write_request
 from trunkline.wire.era import MODERN_VERSIONS, speaks_modern
-from trunkline.wire.headers import encode_value
 from trunkline.wire.members import encode
 from trunkline.wire.sse import Decoder, Event, TooLongError
 
 PROBE_TIMEOUT = 10.0
 SIDE_TIMEOUT = 10.0
 """Seconds for a message that nobody waits for: a notification, an answer to a question, a farewell."""
-MAX_REDIRECTS = 3
 POLL_AGAIN = 1.0
 """Seconds before a stream that the server closed is asked for again, unless it names a delay."""
 
@@ -80,17 +78,11 @@ class Remote:
         self.log_level = ""
         self._in_flight = 0
         self.last_used = time.monotonic()
-        self._client, self._tasks = client, tasks
-        self._origin, self._target = split_url(spec.url)
-        self._session = b""
+        self._address, self._tasks = Address(spec, client), tasks
         self._count = 0
         self._ended = ""
         self._streams: dict[Exchange, _Stream] = {}
         self._listening: asyncio.Task[None] | None = None
-        self._own_headers = {name.lower().encode(): value.encode() for name, value in spec.headers.items()}
-        self._headers: dict[bytes, bytes] = {}
-        self._head = b""
-        self._redirects = 0
 
     @property
     def alive(self) -> bool:
@@ -107,7 +99,7 @@ class Remote:
     async def open(self, *, era: str) -> None:
         """Find out how the server speaks, and shake hands where it wants that."""
         if era != "legacy":
-            self._prepare(MODERN_VERSIONS[0])
+            self._address.speak(MODERN_VERSIONS[0])
             reply, status = await self._probe()
             if reply is not None and speaks_modern(reply, over_http=True, status=status):
                 if reply.error:
@@ -116,7 +108,7 @@ class Remote:
                 return
             if era == "modern":
                 raise UnreachableError(f"Server {self.spec.name!r} does not speak 2026-07-28.")
-        self._prepare("")
+        self._address.speak("")
         await self._initialize()
 
     async def request(self, exchange: Exchange) -> Reply:
@@ -152,7 +144,7 @@ class Remote:
         settled = False
         try:
             for server_id, answer in exchange.answered(dict(answers)):
-                await self._post_answer(server_id, answer)
+                await self._post_message(write_answer(server_id, answer))
             if exchange.questions:
                 reply = exchange.take_questions(modern=False)
             else:
@@ -177,10 +169,10 @@ class Remote:
         for stream in self._streams.values():
             stream.response.close()
         self._streams.clear()
-        if self._session:
+        if self._address.session:
             try:
                 async with asyncio.timeout(1.0):
-                    await self._exchange_bytes(b"DELETE", b"")
+                    await self._address.say(b"DELETE", b"")
             except (UpstreamError, TimeoutError):
                 pass  # the server may be gone, or not know farewells
 
@@ -193,7 +185,7 @@ class Remote:
 
     async def _send(self, exchange: Exchange) -> Reply:
         body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
-        response = await self._post(exchange, self._request(exchange, body))
+        response = await self._post(exchange, self._address.post_bytes(exchange, body))
         if response.streams and response.status == 200:
             stream = self._streams[exchange] = _Stream(response, self.spec.answer_limit)
             return await self._advance(exchange, stream)
@@ -207,9 +199,7 @@ class Remote:
             used = False
             response: Response | None = None
             try:
-                response, used = await self._client.send(
-                    self._origin, request, limit=self.spec.answer_limit, timeout=exchange.timeout
-                )
+                response, used = await self._address.send(request, timeout=exchange.timeout)
                 exchange.abort = response.fail
                 await response.ready()
                 return response
@@ -235,7 +225,7 @@ class Remote:
                 f"Server {self.spec.name!r} wants authorization (HTTP {status}).",
                 hint="Give it an `Authorization` header in its `headers`.",
             )
-        if status == 404 and self._session:
+        if status == 404 and self._address.session:
             raise SessionLostError(f"Server {self.spec.name!r} no longer knows our session.")
         if body[:1] == b"{":
             try:
@@ -298,7 +288,7 @@ class Remote:
 
     def _take_question(self, exchange: Exchange, message: Message) -> Reply | None:
         if message.method == "ping":
-            self._tasks.start(self._post_quietly(write_result(message.id, b"{}")), name="pong")
+            self._reply_later(message.id, Answer(result=b"{}"))
             return None
         exchange.ask(f"q{message.id.decode(errors='replace')}", Question(message.method, message.params), message.id)
         return exchange.take_questions(modern=self.profile.modern)
@@ -310,7 +300,7 @@ class Remote:
             raise lost(self.spec, exchange, "closed the stream")
         exchange.listener.hang_up(stream.retry)
         await _pause(exchange, min(stream.retry, LONGEST_POLL))
-        response = await self._get(stream.decoder.last_id)
+        response = await self._address.get(stream.decoder.last_id)
         exchange.abort = response.fail
         if exchange.expired is not None:
             response.close()
@@ -326,7 +316,7 @@ class Remote:
         last_id, delay = "", POLL_AGAIN
         while not self._ended:
             try:
-                response = await self._get(last_id)
+                response = await self._address.get(last_id)
                 await response.ready()
                 if response.status != 200 or not response.streams:
                     return
@@ -355,7 +345,7 @@ class Remote:
             self._reply_later(message.id, refusal(message.method))
 
     def _reply_later(self, server_id: bytes, answer: Answer) -> None:
-        self._tasks.start(self._post_answer_quietly(server_id, answer), name=f"{self.spec.name} answer")
+        self._tasks.start(self._post_quietly(write_answer(server_id, answer)), name=f"{self.spec.name} answer")
 
     # Handshake.
 
@@ -366,8 +356,9 @@ class Remote:
         exchange.start_clock()
         try:
             body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
-            response = await self._post(exchange, self._request(exchange, body))
-            if response.status in (307, 308) and self._redirected(response):
+            response = await self._post(exchange, self._address.post_bytes(exchange, body))
+            if response.status in (307, 308):
+                self._address.follow(response)
                 return await self._probe()
             if response.status in (401, 403):
                 self._read_answer(response)
@@ -376,28 +367,12 @@ class Remote:
                 reply = await self._advance(exchange, stream)
                 return Message(result=reply.result, error=reply.error), response.status
             return read_message(response.body()), response.status
-        except (ProtocolError, ValueError):
-            return None, 0
-        except AuthorizationNeededError:
-            raise
         except UnreachableError:
             raise
-        except UpstreamError:
+        except (UpstreamError, ValueError):
             return None, 0
         finally:
             exchange.stop_clock()
-
-    def _redirected(self, response: Response) -> bool:
-        # Only within the same origin: a server must not send our headers elsewhere.
-        origin, target = split_url(urljoin(self.spec.url, response.headers.get(b"location", b"").decode("latin-1")))
-        self._redirects += 1
-        if origin != self._origin or self._redirects > MAX_REDIRECTS:
-            raise UnreachableError(
-                f"Server {self.spec.name!r} redirects to another place.", hint="Configure the address it redirects to."
-            )
-        self._target = target
-        self._prepare(MODERN_VERSIONS[0])
-        return True
 
     async def _initialize(self) -> None:
         exchange = self._own("initialize", initialize_params(self.ends.capabilities), self.spec.start_timeout)
@@ -406,7 +381,7 @@ class Remote:
         exchange.start_clock()
         try:
             body = write_request(b"%d" % exchange.number, "initialize", exchange.params)
-            response = await self._post(exchange, self._request(exchange, body))
+            response = await self._post(exchange, self._address.post_bytes(exchange, body))
             session = response.headers.get(b"mcp-session-id", b"")
             self.profile = Profile(modern=False)
             if response.streams and response.status == 200:
@@ -421,84 +396,26 @@ class Remote:
         if reply.error:
             raise UnreachableError(f"Server {self.spec.name!r} refused to initialize: {reply.error[:200].decode()}")
         self.profile = legacy_profile(self.spec.name, reply.result)
-        self._session = session
-        self._prepare(self.profile.version)
+        self._address.speak(self.profile.version, session)
         await self._post_message(write_notification("notifications/initialized"))
 
-    # Bytes.
-
-    def _prepare(self, version: str) -> None:
-        """The part of a request that never changes, made once."""
-        headers = {
-            b"host": self._origin.authority.encode(),
-            b"user-agent": f"trunkline/{__version__}".encode(),
-            b"content-type": b"application/json",
-            b"accept": b"application/json, text/event-stream",
-            b"accept-encoding": b"identity",
-            **self._own_headers,
-        }
-        if version:
-            headers[b"mcp-protocol-version"] = version.encode()
-        if self._session:
-            headers[b"mcp-session-id"] = self._session
-        self._headers = headers
-        self._head = request_bytes(b"POST", self._target, headers, b"").partition(b"content-length")[0]
-
-    def _request(self, exchange: Exchange, body: bytes) -> bytes:
-        modern = self._headers.get(b"mcp-protocol-version") in _MODERN
-        lines = [self._head]
-        if modern:
-            lines += (b"mcp-method: ", exchange.method.encode(), b"\r\n")
-            if exchange.name:
-                lines += (b"mcp-name: ", encode_value(exchange.name), b"\r\n")
-            for name, value in exchange.headers.items():
-                lines += (name, b": ", value, b"\r\n")
-        lines += (b"content-length: %d\r\n\r\n" % len(body), body)
-        return b"".join(lines)
-
-    async def _get(self, last_id: str) -> Response:
-        headers = {**self._headers, b"accept": b"text/event-stream"}
-        del headers[b"content-type"]
-        if last_id:
-            headers[b"last-event-id"] = last_id.encode()
-        request = request_bytes(b"GET", self._target, headers, b"")
-        response, _ = await self._client.send(self._origin, request, limit=self.spec.answer_limit)
-        return response
-
-    async def _exchange_bytes(self, method: bytes, body: bytes) -> Response:
-        request = request_bytes(method, self._target, self._headers, body)
-        response, _ = await self._client.send(self._origin, request, limit=self.spec.answer_limit)
-        try:
-            await response.ready()
-        finally:
-            response.close()
-        return response
+    # Messages that get no answer.
 
     async def _post_message(self, text: bytes) -> None:
         """Send what gets no answer: a notification, or an answer of ours."""
         try:
             async with asyncio.timeout(SIDE_TIMEOUT):
-                response = await self._exchange_bytes(b"POST", text)
+                response = await self._address.say(b"POST", text)
         except TimeoutError as error:
             raise UnreachableError(f"Server {self.spec.name!r} does not take messages.") from error
-        if response.status == 404 and self._session:
+        if response.status == 404 and self._address.session:
             raise SessionLostError(f"Server {self.spec.name!r} no longer knows our session.")
-
-    async def _post_answer(self, server_id: bytes, answer: Answer) -> None:
-        text = write_error(server_id, answer.error) if answer.error else write_result(server_id, answer.result or b"{}")
-        await self._post_message(text)
 
     async def _post_quietly(self, text: bytes) -> None:
         try:
             await self._post_message(text)
         except UpstreamError:
             pass  # nobody waits for it, and the next request will find out what is wrong
-
-    async def _post_answer_quietly(self, server_id: bytes, answer: Answer) -> None:
-        try:
-            await self._post_answer(server_id, answer)
-        except UpstreamError:
-            pass
 
     def _own(self, method: str, params: bytes, timeout: float) -> Exchange:
         return Exchange(
@@ -535,6 +452,3 @@ async def _pause(exchange: Exchange, seconds: float) -> None:
             await over
     except TimeoutError:
         pass
-
-
-_MODERN = frozenset(version.encode() for version in MODERN_VERSIONS)

@@ -18,6 +18,7 @@ from trunkline.upstream.connection import (
     modern_profile,
     refusal,
     told_owner,
+    write_answer,
 )
 from trunkline.upstream.exchange import Exchange
 from trunkline.wire import meta
@@ -25,10 +26,8 @@ from trunkline.wire.envelope import (
     Message,
     guess_number,
     read_message,
-    write_error,
     write_notification,
     write_request,
-    write_result,
 )
 from trunkline.wire.era import speaks_modern
 from trunkline.wire.members import encode, read_members, write_members
@@ -262,12 +261,8 @@ class StreamConnection:
         )
 
     def _answer(self, server_id: bytes, answer: Answer) -> None:
-        if self._ended:
-            return
-        if answer.error:
-            self.send(write_error(server_id, answer.error))
-        else:
-            self.send(write_result(server_id, answer.result or b"{}"))
+        if not self._ended:
+            self.send(write_answer(server_id, answer))
 
     def _only_one(self) -> Exchange | None:
         calls = [exchange for exchange in self._open.values() if not exchange.background]

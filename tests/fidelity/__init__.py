@@ -1,0 +1,1 @@
+"""Whether what a server says reaches a caller unchanged, feature by feature, for every pair of eras and transport."""
