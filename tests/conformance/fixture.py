@@ -1,7 +1,8 @@
 """An MCP server that has everything the official conformance suite asks a server for, in both eras.
 
 Run it with `--port N` (streamable HTTP at /mcp, sessions and stateless calls on one address) or with `--stdio`.
-With port 0 it takes a free one. Either way it prints a line such as `PORT 3901` when callers may come.
+With `--era modern` there are no sessions on that address. With port 0 it takes a free one. Either way it prints a
+line such as `PORT 3901` when callers may come.
 The suite fixes the names of tools, prompts and resources; a tool that asks a question works in both eras.
 """
 
@@ -33,9 +34,13 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp.server.subscriptions import ListenHandler
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 RETRY = 100
 """Milliseconds after which a caller whose stream was closed should come back."""
+
+VERSION_HEADER = b"mcp-protocol-version"
 
 LEGACY_NOT_FOUND = -32002
 """What a missing resource was called before 2026-07-28."""
@@ -74,6 +79,7 @@ def main() -> None:
     way = parser.add_mutually_exclusive_group(required=True)
     way.add_argument("--port", type=int, help="serve streamable HTTP on this port of 127.0.0.1; 0 takes a free one")
     way.add_argument("--stdio", action="store_true", help="serve one caller on standard input and output")
+    parser.add_argument("--era", choices=("modern", "both"), default="both", help="over HTTP")
     chosen = parser.parse_args()
     # Logging and sampling are deprecated, and the suite still asks for them.
     warnings.simplefilter("ignore", MCPDeprecationWarning)
@@ -83,11 +89,26 @@ def main() -> None:
         import uvicorn  # which takes a tenth of a second that a server on standard input need not wait
 
         app = server().streamable_http_app(event_store=Events(), retry_interval=RETRY)
+        served = modern_only(app) if chosen.era == "modern" else app
         # httptools leaves the blanks around a header's value, and the suite sends some.
-        config = uvicorn.Config(app, http="h11", log_level="warning", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(served, http="h11", log_level="warning", timeout_graceful_shutdown=1)
         with socket.create_server(("127.0.0.1", chosen.port)) as listening:
             print("PORT", listening.getsockname()[1], flush=True)
             uvicorn.Server(config).run([listening])
+
+
+def modern_only(app: ASGIApp) -> ASGIApp:
+    """The same without sessions: the SDK starts one for whoever names a version that has them, or none at all."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            rest = [(name, value) for name, value in scope["headers"] if name != VERSION_HEADER]
+            named = [value.decode("latin-1") for name, value in scope["headers"] if name == VERSION_HEADER]
+            if not named or named[0] in HANDSHAKE_PROTOCOL_VERSIONS:
+                scope = {**scope, "headers": [*rest, (VERSION_HEADER, b"")]}
+        await app(scope, receive, send)
+
+    return serve
 
 
 async def serve_stdio() -> None:

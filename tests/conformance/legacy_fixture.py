@@ -12,6 +12,7 @@ import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from logging import CRITICAL, disable
 from typing import Any
 
 import anyio
@@ -80,6 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True, help="of 127.0.0.1; 0 takes a free one")
     chosen = parser.parse_args()
+    disable(CRITICAL)  # the SDK is loud about callers who leave, as those of the suite do
     with socket.create_server(("127.0.0.1", chosen.port)) as listening:
         port = listening.getsockname()[1]
         print("PORT", port, flush=True)

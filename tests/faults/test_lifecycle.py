@@ -84,7 +84,8 @@ async def test_a_server_at_work_is_not_idle(tmp_path: Path, http: aiohttp.Client
         heard = await ModernCaller(opened.url, http).call("slow", {"seconds": 1.0})
 
     assert heard.text == "slow"
-    assert count(log, "start") == 1
+    # One process works; another only tells what callers that can be asked are offered.
+    assert count(log, "start") <= 2
 
 
 async def test_a_server_that_cannot_start_is_tried_less_and_less_often(

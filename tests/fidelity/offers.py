@@ -29,7 +29,11 @@ WAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
 PAGE = "<!doctype html><title>App</title>"
 PAGE_URI = "ui://one-era/page.html"
 
-ANNOTATIONS: dict[str, Any] = {"audience": ["user", "assistant"], "priority": 0.5, "lastModified": "2026-01-02T03:04:05Z"}
+ANNOTATIONS: dict[str, Any] = {
+    "audience": ["user", "assistant"],
+    "priority": 0.5,
+    "lastModified": "2026-01-02T03:04:05Z",
+}
 NOTE: dict[str, Any] = {"uri": "note://one", "mimeType": "text/plain", "text": "One – é\n", "_meta": {"example/n": 1}}
 BLOB: dict[str, Any] = {"uri": "note://blob", "mimeType": "image/png", "blob": PNG, "_meta": {"example/n": [None]}}
 FUTURE: dict[str, Any] = {"type": "hologram", "depth": 3, "layers": [{"z": None}], "_meta": {"example/k": {}}}
@@ -105,13 +109,16 @@ TOOLS: list[dict[str, Any]] = [
         },
         outputSchema={"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]},
     ),
-    *(_tool(name) for name in ("failing", "future", "marked", "exact", "arguments", "meta", "refuse", "broken")),
+    *(_tool(name) for name in ("failing", "future", "marked", "exact", "echo", "meta", "refuse", "broken")),
     _tool(
         "region",
         {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}},
     ),
     *(_tool(name) for name in ("progress", "log", "wait", "was_cancelled", "change", "update")),
-    *(_tool(name) for name in ("ask_form", "ask_url", "needs_url", "ask_model", "ask_roots", "ask_twice", "job")),
+    *(
+        _tool(name)
+        for name in ("ask_form", "ask_url", "needs_url", "ask_model", "ask_roots", "ask_twice", "roots_changed", "job")
+    ),
     _tool("app", _meta={"ui": {"resourceUri": PAGE_URI, "visibility": ["model", "app"]}, "ui/resourceUri": PAGE_URI}),
     _tool("app_only", _meta={"ui": {"resourceUri": PAGE_URI, "visibility": ["app"]}}),
 ]

@@ -224,10 +224,12 @@ class Supervisor:
         self._looked = True
         try:
             asking = await self._pool.take(self.spec, ASKABLE)
-            lists = await discover(asking, self.spec)
         except TrunklineError:
             return
-        self._pool.give_back(asking, clean=True)
+        try:
+            lists = await discover(asking, self.spec)
+        finally:
+            self._pool.give_back(asking, clean=False)
         merged = dict(view.lists)
         for kind, listing in lists.items():
             plain = {name_of(item, kind) for item in view.lists.get(kind, Listing()).items}

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from trunkline.errors import UnreachableError
 
@@ -108,13 +108,15 @@ class Warden:
         self._count += 1
         process = Process(self._count, name, self)
         theirs: list[int] = []
+        ours: list[BinaryIO] = []
         try:
             (in_read, in_write), (out_read, out_write), (err_read, err_write) = os.pipe(), os.pipe(), os.pipe()
             theirs = [in_read, out_write, err_write]
-            process.stdin, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(in_write, "wb", 0))
-            reading, _ = await loop.connect_read_pipe(output, os.fdopen(out_read, "rb", 0))
-            erring, _ = await loop.connect_read_pipe(lambda: _Words(process), os.fdopen(err_read, "rb", 0))
-            process.transports = [process.stdin, reading, erring]
+            ours = [os.fdopen(in_write, "wb", 0), os.fdopen(out_read, "rb", 0), os.fdopen(err_read, "rb", 0)]
+            process.stdin, _ = await loop.connect_write_pipe(asyncio.Protocol, ours[0])
+            process.transports.append(process.stdin)
+            process.transports.append((await loop.connect_read_pipe(output, ours[1]))[0])
+            process.transports.append((await loop.connect_read_pipe(lambda: _Words(process), ours[2]))[0])
             started = self._starting[process.number] = loop.create_future()
             self._running[process.number] = process
             request = {
@@ -134,9 +136,16 @@ class Warden:
                 os.close(stream)
             self._starting.pop(process.number, None)
             if not process.pid:
-                self._running.pop(process.number, None)
-                for transport in process.transports:
-                    transport.close()
+                self._give_up(process)
+                for file in ours[len(process.transports) :]:
+                    file.close()
+
+    def _give_up(self, process: Process) -> None:
+        """Let go of a process whose start was not waited for; if it did start, it ends."""
+        self.signal(process.number, signal.SIGKILL)
+        self._running.pop(process.number, None)
+        for transport in process.transports:
+            transport.close()
 
     def signal(self, number: int, signal_number: int) -> None:
         """Send a signal to a server's whole process group, if it still runs."""

@@ -30,7 +30,9 @@ async def connect_stdio(spec: ServerSpec, ends: Ends, warden: Warden, *, era: st
     process = await warden.spawn(spec.name, [spec.command, *spec.args], env=env, cwd=spec.cwd, output=lines)
     stdin = process.stdin
     assert stdin is not None
-    connection.send = lambda text: stdin.write(_one_line(text))
+    # Its input may be known to be closed before its end is: what is written then goes nowhere, but must not fail.
+    connection.send = lambda text: None if stdin.is_closing() else stdin.write(_one_line(text))
+    connection.deaf = stdin.is_closing
     connection.unsent = stdin.get_write_buffer_size
     connection.words = lambda: process.last_words
     connection.on_close = process.end

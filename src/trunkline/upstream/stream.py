@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from trunkline.config import ServerSpec
-from trunkline.errors import ProtocolError, UnreachableError, UpstreamError
+from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, UpstreamError
 from trunkline.model import Answer, Profile, Question, Reply
 from trunkline.upstream.connection import (
     Ends,
@@ -47,6 +47,7 @@ class StreamConnection:
         self.last_used = time.monotonic()
         self.send: Callable[[bytes], None] = _not_open
         self.unsent: Callable[[], int] = lambda: 0
+        self.deaf: Callable[[], bool] = bool
         self.on_close: Callable[[], Awaitable[None]] | None = None
         self.words: Callable[[], str] = str
         self._count = 0
@@ -87,6 +88,9 @@ class StreamConnection:
     async def request(self, exchange: Exchange) -> Reply:
         if self._ended:
             raise UnreachableError(f"Server {self.spec.name!r} {self._ended}.")
+        if self.deaf():
+            self.end("closed its input")
+            raise SessionLostError(f"Server {self.spec.name!r} closed its input.")
         if self.unsent() > UNSENT_LIMIT:
             raise UnreachableError(f"Server {self.spec.name!r} does not read what it is sent.")
         self._count += 1

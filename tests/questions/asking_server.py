@@ -1,0 +1,403 @@
+"""A real MCP server that asks before it acts, in either era, over stdio and over HTTP.
+
+`--era` says how it speaks, and it speaks no other way. `--log FILE` gets the lines `start PID`, `call ID TOOL`,
+`asked ID` (legacy), `cancelled ID` and `end`. With `--http` it serves `/mcp` on 127.0.0.1 and prints `PORT n` when it listens. What a tool
+does is to append one line to a file, so that a test can count how often it was done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import hashlib
+import hmac
+import itertools
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+Questions = dict[str, Json]
+Ask = Callable[[Questions], Awaitable[Json]]
+Send = Callable[[Json], Awaitable[None]]
+
+MODERN = "2026-07-28"
+META = "io.modelcontextprotocol/"
+NEEDS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
+POLL = 0.01
+
+
+class ToolError(Exception):
+    """A JSON-RPC error."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.object: Json = {"code": code, "message": message, **({"data": data} if data is not None else {})}
+
+
+class InputRequired(Exception):  # noqa: N818 - not an error: a modern tool stops here, and is called again
+    """A modern tool wants answers that it does not have yet."""
+
+    def __init__(self, questions: Questions) -> None:
+        self.questions = questions
+
+
+# The tools. Each is written once: asked again from the beginning, it finds the answers it already got.
+
+
+async def order(ask: Ask, args: Json) -> str:
+    answers = await ask({"confirm": confirm(f"Order {args['item']}?")})
+    return act(args, answers)
+
+
+async def twice(ask: Ask, args: Json) -> str:
+    first = await ask({"first": confirm(f"Order {args['item']}?")})
+    if first["first"]["action"] != "accept":
+        return act(args, first)
+    return act(args, await ask({"second": confirm(f"Really order {args['item']}?")}))
+
+
+async def both(ask: Ask, args: Json) -> str:
+    asked = {"left": confirm(f"Order left {args['item']}?"), "right": confirm(f"Order right {args['item']}?")}
+    return act(args, await ask(asked))
+
+
+async def url(ask: Ask, args: Json) -> str:
+    address = f"https://example.org/pay/{args['item']}"
+    params = {"mode": "url", "elicitationId": args["item"], "url": address, "message": f"Pay {args['item']}?"}
+    return act(args, await ask({"pay": {"method": "elicitation/create", "params": params}}), wants="")
+
+
+async def sample(ask: Ask, args: Json) -> str:
+    message = {"role": "user", "content": {"type": "text", "text": args["text"]}}
+    params = {"messages": [message], "maxTokens": 10}
+    answers = await ask({"model": {"method": "sampling/createMessage", "params": params}})
+    return f"sampled {answers['model']['content']['text']}"
+
+
+async def roots(ask: Ask, args: Json) -> str:
+    answers = await ask({"roots": {"method": "roots/list", "params": {}}})
+    return f"roots {' '.join(root['uri'] for root in answers['roots']['roots'])}"
+
+
+async def later(ask: Ask, args: Json) -> str:
+    while not Path(args["after"]).exists():  # noqa: ASYNC110, ASYNC240 - a file has no event
+        await asyncio.sleep(POLL)
+    return await order(ask, args) if "item" in args else "waited"
+
+
+async def visit(ask: Ask, args: Json) -> str:
+    key = json.dumps(args, sort_keys=True)
+    if key not in VISITED:
+        VISITED.add(key)
+        one = {"mode": "url", "elicitationId": "v", "url": "https://example.org/v", "message": f"Visit {args['item']}?"}
+        raise ToolError(-32042, "Open this first.", {"elicitations": [one]})
+    return act(args, {})
+
+
+VISITED: set[str] = set()
+TOOLS = {tool.__name__: tool for tool in (order, twice, both, url, sample, roots, later, visit)}
+SCHEMA = {"type": "object", "properties": {name: {"type": "string"} for name in ("item", "file", "text", "after")}}
+
+
+def confirm(message: str) -> Json:
+    wanted = {
+        "type": "object",
+        "properties": {"sure": {"type": "boolean"}, "note": {"type": "string"}},
+        "required": ["sure"],
+    }
+    return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": wanted}}
+
+
+def act(args: Json, answers: Json, wants: str = "sure") -> str:
+    for answer in answers.values():
+        if answer.get("action") != "accept":
+            return f"{'declined' if answer.get('action') == 'decline' else 'cancelled'} {args['item']}"
+        if wants and answer.get("content", {}).get(wants) is not True:
+            return f"unsure {args['item']}"
+    with Path(args["file"]).open("a") as file:
+        file.write(f"{args['item']}\n")
+    notes = [answer.get("content", {}).get("note", "") for answer in answers.values()]
+    return " ".join(["ordered", args["item"], *(note for note in notes if note)])
+
+
+class Server:
+    """What is the same over every transport."""
+
+    def __init__(self, era: str, log: str) -> None:
+        self.modern = era == "modern"
+        self._log = log
+        self._key = os.urandom(32)
+        self._used: set[str] = set()
+        self._numbers = itertools.count(1)
+        self._asked: dict[tuple[str, str], asyncio.Future[Json]] = {}
+        self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    def log(self, *words: object) -> None:
+        if self._log:
+            with Path(self._log).open("a") as file:
+                file.write(" ".join(map(str, words)) + "\n")
+
+    async def take(self, message: Json, session: str, send: Send) -> None:
+        """Take one message, and send everything that belongs to it."""
+        if "method" not in message:
+            future = self._asked.pop((session, str(message.get("id"))), None)
+            if future is not None and not future.done():
+                future.set_result(message)
+        elif "id" not in message:
+            if message["method"] == "notifications/cancelled":
+                self._cancel(session, message["params"]["requestId"])
+        elif message["method"] == "tools/call":
+            key = session, str(message["id"])
+            self._running[key] = asyncio.ensure_future(self._call(message, session, send))
+            try:
+                await asyncio.wait([self._running[key]])
+            finally:
+                self._running.pop(key).cancel()
+        else:
+            await send(self._own(message))
+
+    def _cancel(self, session: str, id: Any) -> None:
+        self.log("cancelled", id)
+        task = self._running.get((session, str(id)))
+        if task is not None:
+            task.cancel()
+
+    def _own(self, message: Json) -> Json:
+        method, params = message["method"], message.get("params", {})
+        info = {"name": "asking", "version": "1"}
+        result: Json | None = None
+        if method == "tools/list":
+            result = {"tools": [{"name": name, "inputSchema": SCHEMA} for name in TOOLS]}
+            if self.modern:
+                result |= {"resultType": "complete", "ttlMs": 60000, "cacheScope": "public"}
+        elif method == "server/discover" and self.modern:
+            result = {"resultType": "complete", "supportedVersions": [MODERN], "capabilities": {"tools": {}}}
+            result |= {"ttlMs": 0, "cacheScope": "private", "_meta": {f"{META}serverInfo": info}}
+        elif method == "initialize" and not self.modern:
+            result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}
+        elif method == "ping" and not self.modern:
+            result = {}
+        if result is None:
+            return reply(message, error={"code": -32601, "message": f"No method {method}."})
+        return reply(message, result=result)
+
+    async def _call(self, message: Json, session: str, send: Send) -> None:
+        params = message["params"]
+        self.log("call", message["id"], params["name"])
+        try:
+            tool = TOOLS.get(params["name"])
+            if tool is None:
+                raise ToolError(-32602, f"Unknown tool: {params['name']}")
+            result = await (self._modern_call if self.modern else self._legacy_call)(tool, params, session, send)
+            await send(reply(message, result=result))
+        except ToolError as error:
+            await send(reply(message, error=error.object))
+
+    async def _legacy_call(self, tool: Any, params: Json, session: str, send: Send) -> Json:
+        async def ask(questions: Questions) -> Json:
+            futures: dict[str, asyncio.Future[Json]] = {}
+            for key, question in questions.items():
+                id = f"ask-{next(self._numbers)}"
+                futures[key] = self._asked[session, id] = asyncio.get_running_loop().create_future()
+                await send({"jsonrpc": "2.0", "id": id, **question})
+                self.log("asked", id)
+            answers = dict(zip(futures, await asyncio.gather(*futures.values()), strict=True))
+            for answer in answers.values():
+                if "error" in answer:
+                    raise LookupError(f"the client said {answer['error']['code']} {answer['error']['message']}")
+            return {key: answer["result"] for key, answer in answers.items()}
+
+        try:
+            return said(await tool(ask, params.get("arguments", {})))
+        except LookupError as error:
+            return {**said(f"failed: {error}"), "isError": True}
+
+    async def _modern_call(self, tool: Any, params: Json, session: str, send: Send) -> Json:
+        capabilities: Json = params.get("_meta", {}).get(f"{META}clientCapabilities", {})
+        past = self._open(params) if "requestState" in params else []
+        fresh: Json = params.get("inputResponses", {})
+        rounds = itertools.count()
+
+        async def ask(questions: Questions) -> Json:
+            at = next(rounds)
+            if at < len(past):
+                return past[at]
+            for question in questions.values():
+                missing = lacking(question, capabilities)
+                if missing:
+                    raise ToolError(-32021, "The client cannot be asked.", {"requiredCapabilities": missing})
+            if "requestState" not in params or at > len(past) or not questions.keys() <= fresh.keys():
+                raise InputRequired(questions)
+            past.append({key: fresh[key] for key in questions})
+            return past[-1]
+
+        try:
+            return {"resultType": "complete", **said(await tool(ask, params.get("arguments", {})))}
+        except InputRequired as wanted:
+            state = self._close(params, past)
+            return {"resultType": "input_required", "inputRequests": wanted.questions, "requestState": state}
+
+    # A modern server's state: sealed, bound to the tool and its arguments, good for one use.
+
+    def _close(self, params: Json, past: list[Json]) -> str:
+        text = json.dumps({"nonce": os.urandom(8).hex(), "past": past}).encode()
+        return base64.urlsafe_b64encode(self._tag(text, params) + text).decode()
+
+    def _open(self, params: Json) -> list[Json]:
+        state = params["requestState"]
+        try:
+            sealed = base64.b64decode(state, altchars=b"-_", validate=True)
+        except ValueError:
+            sealed = b""
+        tag, text = sealed[:32], sealed[32:]
+        written = base64.urlsafe_b64encode(sealed).decode() == state
+        if not written or not hmac.compare_digest(tag, self._tag(text, params)) or state in self._used:
+            raise ToolError(-32602, "The requestState is not one of mine, or was used.")
+        self._used.add(state)
+        return json.loads(text)["past"]
+
+    def _tag(self, text: bytes, params: Json) -> bytes:
+        bound = json.dumps([params["name"], params.get("arguments", {})], sort_keys=True).encode()
+        return hmac.digest(self._key, hashlib.sha256(bound).digest() + text, "sha256")
+
+
+def lacking(question: Json, capabilities: Json) -> Json:
+    need = NEEDS[question["method"]]
+    if need not in capabilities:
+        return {need: {}}
+    if question["params"].get("mode") == "url" and "url" not in capabilities[need]:
+        return {need: {"url": {}}}
+    return {}
+
+
+def said(text: str) -> Json:
+    return {"content": [{"type": "text", "text": text}]}
+
+
+def reply(message: Json, **rest: Any) -> Json:
+    return {"jsonrpc": "2.0", "id": message["id"], **rest}
+
+
+# Transports.
+
+
+async def serve_stdio(server: Server) -> None:
+    reader = asyncio.StreamReader(limit=2**24)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+
+    async def send(message: Json) -> None:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+    running: set[asyncio.Task[None]] = set()
+    while line := await reader.readline():
+        task = asyncio.ensure_future(server.take(json.loads(line), "", send))
+        running.add(task)
+        task.add_done_callback(running.discard)
+    server.log("end")
+
+
+async def serve_http(server: Server) -> None:
+    sessions: set[str] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                method, headers = read_head(head)
+                body = await reader.readexactly(int(headers.get("content-length", "0")))
+                await answer(server, sessions, method, headers, body, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    listening = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=1024)
+    print(f"PORT {listening.sockets[0].getsockname()[1]}", flush=True)
+    await listening.serve_forever()
+
+
+async def answer(
+    server: Server, sessions: set[str], method: str, headers: Json, body: bytes, writer: asyncio.StreamWriter
+) -> None:
+    session = headers.get("mcp-session-id", "")
+    message: Json = json.loads(body) if body else {}
+    if method == "DELETE" and session in sessions:
+        sessions.discard(session)
+        await plain(writer, 200)
+    elif method != "POST":
+        await plain(writer, 405)
+    elif server.modern:
+        await answer_modern(server, headers, message, writer)
+    elif message.get("method") == "initialize":
+        sessions.add(fresh := os.urandom(16).hex())
+        await server.take(message, fresh, lambda out: plain(writer, 200, out, **{"Mcp-Session-Id": fresh}))
+    elif session not in sessions:
+        error = {"code": -32000, "message": "Bad Request: no such session"}
+        await plain(writer, 404 if session else 400, {"jsonrpc": "2.0", "id": None, "error": error})
+    elif message.get("method") == "tools/call":
+        await stream(server, session, message, writer)
+    elif "id" in message and "method" in message:
+        await server.take(message, session, lambda out: plain(writer, 200, out))
+    else:
+        await server.take(message, session, lambda out: plain(writer, 200, out))
+        await plain(writer, 202)
+
+
+async def answer_modern(server: Server, headers: Json, message: Json, writer: asyncio.StreamWriter) -> None:
+    async def send(out: Json) -> None:
+        code = out.get("error", {}).get("code", 0)
+        await plain(writer, 404 if code == -32601 else 400 if code else 200, out)
+
+    if headers.get("mcp-protocol-version") != MODERN:
+        error = {"code": -32022, "message": "Only 2026-07-28.", "data": {"supported": [MODERN]}}
+        await plain(writer, 400, {"jsonrpc": "2.0", "id": message.get("id"), "error": error})
+    else:
+        await server.take(message, "", send)
+
+
+async def stream(server: Server, session: str, message: Json, writer: asyncio.StreamWriter) -> None:
+    """A legacy call: its questions and its result are events."""
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+    async def send(out: Json) -> None:
+        event = b"event: message\ndata: %s\n\n" % json.dumps(out).encode()
+        writer.write(b"%x\r\n%s\r\n" % (len(event), event))
+        await writer.drain()
+
+    await server.take(message, session, send)
+    writer.write(b"0\r\n\r\n")
+    await writer.drain()
+
+
+async def plain(writer: asyncio.StreamWriter, status: int, message: Json | None = None, **headers: str) -> None:
+    body = json.dumps(message).encode() if message is not None else b""
+    own = {"Content-Type": "application/json", **headers, "Content-Length": str(len(body))}
+    lines = [f"HTTP/1.1 {status} Asking", *(f"{name}: {value}" for name, value in own.items()), "", ""]
+    writer.write("\r\n".join(lines).encode() + body)
+    await writer.drain()
+
+
+def read_head(head: bytes) -> tuple[str, Json]:
+    first, *rest = head.decode("latin-1").strip().split("\r\n")
+    pairs = (line.partition(":") for line in rest)
+    return first.split()[0], {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--era", choices=["legacy", "modern"], default="legacy")
+    parser.add_argument("--http", action="store_true")
+    parser.add_argument("--log", default="")
+    options = parser.parse_args()
+    server = Server(options.era, options.log)
+    server.log("start", os.getpid())
+    asyncio.run(serve_http(server) if options.http else serve_stdio(server))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""What tests about questions need: a gateway before a server that asks, and callers of either era that answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.harness import Heard, LegacyCaller, ModernCaller, gateway, post, until
+from trunkline.gateway.serve import Gateway
+
+SERVER = Path(__file__).with_name("asking_server.py")
+EVERYTHING: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+FORMS: dict[str, Any] = {"elicitation": {}}
+ACCEPT: dict[str, Any] = {"action": "accept", "content": {"sure": True}}
+
+Json = dict[str, Any]
+Answer = Callable[[Json], Json]
+"""Answers a question: gets `method` and `params`, gives the result, or `{"error": …}` where the era has that."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Which eras meet, and over what."""
+
+    caller: str
+    server: str
+    transport: str
+
+    def __str__(self) -> str:
+        return f"{self.caller}-caller-{self.server}-{self.transport}"
+
+
+PAIRS = [
+    Pair(caller, server, transport)
+    for caller in ("modern", "legacy")
+    for server in ("modern", "legacy")
+    for transport in ("stdio", "http")
+]
+
+
+def pairs(*, caller: str = "", server: str = "", transport: str = "") -> pytest.MarkDecorator:
+    """Run a test for all pairs, or for those of one kind."""
+    chosen = [
+        pair
+        for pair in PAIRS
+        if pair.caller in (caller or pair.caller)
+        and pair.server in (server or pair.server)
+        and pair.transport in (transport or pair.transport)
+    ]
+    return pytest.mark.parametrize("pair", chosen, ids=str)
+
+
+@dataclass
+class Told:
+    """How a call with questions ended."""
+
+    message: Json
+    """The response itself."""
+    questions: list[Json] = field(default_factory=list[Json])
+    """What the caller was asked, in order."""
+
+    @property
+    def text(self) -> str:
+        assert "result" in self.message, self.message
+        return self.message["result"]["content"][0]["text"]
+
+    @property
+    def error(self) -> Json:
+        assert "error" in self.message, self.message
+        return self.message["error"]
+
+
+class Talker:
+    """A caller of either era that answers what it is asked."""
+
+    def __init__(self, caller: ModernCaller | LegacyCaller, capabilities: Json) -> None:
+        self.caller, self.capabilities = caller, capabilities
+
+    async def call(self, tool: str, arguments: Json, answer: Answer) -> Told:
+        """Call a tool, and answer everything on the way."""
+        if isinstance(self.caller, ModernCaller):
+            return await self._modern(self.caller, tool, arguments, answer)
+        return await self._legacy(self.caller, tool, arguments, answer)
+
+    async def _modern(self, caller: ModernCaller, tool: str, arguments: Json, answer: Answer) -> Told:
+        questions: list[Json] = []
+        heard = await ask(caller, tool, arguments, self.capabilities)
+        while heard.message.get("result", {}).get("resultType") == "input_required":
+            asked = heard.result["inputRequests"]
+            questions += asked.values()
+            answers = {key: answer(question) for key, question in asked.items()}
+            heard = await retry(caller, tool, arguments, heard.result["requestState"], answers, self.capabilities)
+        return Told(heard.message, questions)
+
+    async def _legacy(self, caller: LegacyCaller, tool: str, arguments: Json, answer: Answer) -> Told:
+        questions: list[Json] = []
+        async with caller.stream("tools/call", {"name": tool, "arguments": arguments}) as events:
+            if events.response.content_type != "text/event-stream":
+                return Told(await events.response.json(), questions)
+            while "method" in (message := await events.next(15)):
+                questions.append(message)
+                await self._tell(caller, message["id"], answer(message))
+            return Told(message, questions)
+
+    async def _tell(self, caller: LegacyCaller, id: Any, given: Json) -> None:
+        body = {"jsonrpc": "2.0", "id": id, **(given if "error" in given else {"result": given})}
+        heard = await post(caller.http, caller.url, json.dumps(body).encode(), caller.headers)
+        assert heard.status == 202
+
+
+async def ask(caller: ModernCaller, tool: str, arguments: Json, capabilities: Json = EVERYTHING) -> Heard:
+    """A modern caller's first request."""
+    return await caller.call(tool, arguments, meta=declared(capabilities))
+
+
+async def retry(
+    caller: ModernCaller,
+    tool: str,
+    arguments: Json,
+    state: str,
+    answers: Json,
+    capabilities: Json = EVERYTHING,
+) -> Heard:
+    """A modern caller's next request, with its answers."""
+    params = {"name": tool, "arguments": arguments, "requestState": state, "inputResponses": answers}
+    return await caller.request("tools/call", params, meta=declared(capabilities))
+
+
+def declared(capabilities: Json) -> Json:
+    """The metadata by which a modern caller says what it can be asked."""
+    return {"io.modelcontextprotocol/clientCapabilities": capabilities}
+
+
+def yes(question: Json) -> Json:
+    """Agree to everything."""
+    return ACCEPT
+
+
+@dataclass
+class Scene:
+    """A gateway before one server that asks; its tools are called `shop__…`."""
+
+    opened: Gateway
+    http: aiohttp.ClientSession
+    pair: Pair
+    folder: Path
+
+    @property
+    def file(self) -> Path:
+        """Where the server does what it is asked to do."""
+        return self.folder / "done"
+
+    @property
+    def done(self) -> list[str]:
+        """What the server did so far."""
+        return self.file.read_text().splitlines() if self.file.exists() else []
+
+    @property
+    def log(self) -> list[str]:
+        """What the server saw so far, in all its processes."""
+        log = self.folder / "log"
+        return log.read_text().splitlines() if log.exists() else []
+
+    def seen(self, beginning: str) -> int:
+        """How many lines of the server's log begin so."""
+        return sum(line.startswith(beginning) for line in self.log)
+
+    def args(self, item: str) -> Json:
+        """Arguments of a tool that orders an item."""
+        return {"item": item, "file": str(self.file)}
+
+    def modern(self, token: str = "") -> ModernCaller:
+        """A modern caller."""
+        return ModernCaller(self.opened.url, self.http, token=token)
+
+    async def legacy(self, capabilities: Json = EVERYTHING) -> LegacyCaller:
+        """A legacy caller with a session."""
+        return await LegacyCaller(self.opened.url, self.http, capabilities=capabilities).open()
+
+    async def talker(self, capabilities: Json = EVERYTHING, era: str = "") -> Talker:
+        """A caller of the pair's era."""
+        modern = (era or self.pair.caller) == "modern"
+        return Talker(self.modern() if modern else await self.legacy(capabilities), capabilities)
+
+    def kill(self) -> None:
+        """End the server, all its processes, as a crash does."""
+        for line in self.log:
+            if line.startswith("start "):
+                with suppress(ProcessLookupError):
+                    os.kill(int(line.split()[1]), signal.SIGKILL)
+
+    def open_things(self) -> Json:
+        """What a call leaves behind if it is forgotten: parked, in flight, leased, busy."""
+        # Looked up by name: nothing but tests wants to see these.
+        pool = vars(self.opened.hub)["_pool"]
+        free = [one for group in vars(pool)["_free"].values() for one in group]
+        in_flight = [getattr(stage, "in_flight", {}) for stage in self.opened.hub.stages]
+        return {
+            "parked": len(vars(vars(self.opened.app)["_modern"])["_parking"]),
+            "in flight": sum(sum(counts.values()) for counts in in_flight),
+            "leased": len([one for one in vars(pool)["_leased"] if one not in free]),
+            "busy": sum(connection.busy for connection in [*pool.connections("shop"), *free]),
+        }
+
+    async def nothing_is_left(self) -> None:
+        """Wait until no call has left anything behind."""
+        try:
+            await until(lambda: not any(self.open_things().values()))
+        except TimeoutError:
+            pytest.fail(f"left behind: {self.open_things()}")
+
+
+@contextmanager
+def asking(era: str, transport: str, log: Path, **options: Any) -> Generator[Json]:
+    """The configuration of a server that asks."""
+    arguments = [str(SERVER), "--era", era, "--log", str(log)]
+    if transport == "stdio":
+        yield {"command": sys.executable, "args": ["-S", *arguments], **options}
+        return
+    process = subprocess.Popen([sys.executable, "-S", *arguments, "--http"], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield {"url": f"http://127.0.0.1:{process.stdout.readline().split()[1]}/mcp", **options}
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@asynccontextmanager
+async def scene(
+    folder: Path, http: aiohttp.ClientSession, pair: Pair, *, server: Json | None = None, **options: Any
+) -> AsyncGenerator[Scene]:
+    """A gateway before a server that asks, with options for either."""
+    with asking(pair.server, pair.transport, folder / "log", **(server or {})) as spec:
+        async with gateway(folder / "home", {"shop": spec}, namespace="always", **options) as opened:
+            yield Scene(opened, http, pair, folder)
