@@ -21,7 +21,7 @@ IMPOSSIBLE = {
     "no ping": "Modern callers have no `ping`; Trunkline refuses it as a modern server does.",
     "server's choice": "Which log messages a legacy caller gets that named no level is for the server to choose.",
     "no such headers": "Legacy callers repeat no arguments in headers; Trunkline does it for them.",
-    "no such news": "Legacy callers alone tell of changed roots, and legacy servers alone hear of them; modern ones ask anew.",
+    "no such news": "Only a legacy caller tells of changed roots, and only a legacy server listens; a modern one asks anew.",
     "no unsubscribe": "A modern caller ends a subscription by closing its stream; there is no request for it.",
 }
 """Why a feature cannot exist in a pair of eras: in two words, and in a sentence."""

@@ -262,9 +262,10 @@ class LegacyEdge:
             failed = [one.error for key, one in answers.items() if one.error and not _may_be_cancelled(questions[key])]
             if failed:
                 return Reply(error=failed[0])
-            again = {key: one.result or b'{"action":"cancel"}' for key, one in answers.items()}
-            params = {**original, "inputResponses": write_members(again), **({"requestState": state} if state else {})}
-            reply = await self._hub.relay(dataclasses.replace(call, params=params, raw_params=b"", parked=None))
+            given = {key: one.result or b'{"action":"cancel"}' for key, one in answers.items()}
+            params = {**original, "inputResponses": write_members(given), **({"requestState": state} if state else {})}
+            again = dataclasses.replace(call, params=params, raw_params=b"", parked=None, server="", entry=None)
+            reply = await self._hub.relay(again)
         self._hub.withdraw(reply.parked)
         raise TrunklineError(f"The server asked more than {ROUNDS} times.")
 

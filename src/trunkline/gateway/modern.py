@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from trunkline.call.entry import resolve
 from trunkline.errors import RefusedError, TrunklineError
 from trunkline.gateway.audience import Audience, Ear
 from trunkline.gateway.http import JSON, Headers, Request
@@ -126,8 +127,13 @@ class ModernEdge:
         """The call's outcome in this era: what a legacy server asks meanwhile becomes a result that asks the caller."""
         state = read_string(call.params.get("requestState", b""))
         parked, answers = None, read_answers(call.params) if state else {}
+        if state and not is_ours(state) and (call.scope.user or self._goes_to_legacy(call)):
+            raise RefusedError("`requestState` does not belong to this request.", code=INVALID_PARAMS)
         if is_ours(state):
-            parked = self._parking.claim(state, call)
+            found = self._parking.claim(state, call)
+            if isinstance(found, bytes):
+                return self._bound(call, await self._hub.relay(_with_state(call, found)))
+            parked = found
             call.params = {name: value for name, value in call.params.items() if name not in _RETRY}
             call.raw_params = b""
             if parked is None and not all(accepted(answer) for answer in answers.values()):
@@ -144,7 +150,23 @@ class ModernEdge:
         if urls and all(may_ask(one, call.caller.capabilities) for one in urls.values()):
             # The server did nothing yet: it wants to be called again when the person has been there.
             return Reply(result=input_required(urls, self._parking.again(call)), modern=True)
+        return self._bound(call, reply)
+
+    def _bound(self, call: Call, reply: Reply) -> Reply:
+        """Where there are several users, a modern server's state works only for the one it was made for."""
+        if call.scope.user and reply.modern and b"input_required" in reply.result:
+            members = read_members(reply.result)
+            if "requestState" in members and read_string(members.get("resultType", b"")) == "input_required":
+                members["requestState"] = encode(self._parking.wrap(call, members["requestState"]))
+                reply.result = write_members(members)
         return reply
+
+    def _goes_to_legacy(self, call: Call) -> bool:
+        """Whether the call's server is a legacy one, which has no states of its own."""
+        snapshot = self._hub.snapshot
+        entry = resolve(call, snapshot)
+        view = snapshot.servers.get(entry.server if entry is not None else snapshot.bare)
+        return view is not None and view.profile is not None and not view.profile.modern
 
     # Subscriptions.
 
@@ -270,6 +292,12 @@ def modern_result(reply: Reply, method: str) -> bytes:
         words += b',"ttlMs":0,"cacheScope":"private"'
     rest = reply.result[1:].lstrip()
     return words + (b"," if rest[:1] != b"}" else b"") + rest
+
+
+def _with_state(call: Call, state: bytes) -> Call:
+    call.params = {**call.params, "requestState": state}
+    call.raw_params = b""
+    return call
 
 
 def modern_error(error: bytes) -> bytes:

@@ -14,6 +14,8 @@ from trunkline.wire.members import decode, encode_sorted
 from trunkline.wire.seal import MARK, Seal, context_of
 
 _KEY = 16
+_AGAIN = b"again"
+_WRAPPED = b"server:"
 
 
 class Parking:
@@ -34,27 +36,31 @@ class Parking:
             self._withdraw(parked)
             raise BusyError("Too many calls wait for answers already.", hint="Answer some, or try again later.")
         key = os.urandom(_KEY)
-        expiry = int(time.time() + self._seconds)
         timer = asyncio.get_running_loop().call_later(self._seconds, self._expire, key)
         self._parked[key] = parked, timer
-        return self._seal.close(key + expiry.to_bytes(8, "big"), _context(call))
+        return self._sealed(key, call)
 
     def again(self, call: Call) -> str:
         """A state for a call that did not run, and is to be sent anew once the caller has done what was asked."""
-        expiry = int(time.time() + self._seconds)
-        return self._seal.close(b"\0" * _KEY + expiry.to_bytes(8, "big"), _context(call))
+        return self._sealed(_AGAIN, call)
 
-    def claim(self, state: str, call: Call) -> Parked | None:
-        """The live call that a state stands for, taken out; `None` if the call is to be sent anew."""
+    def wrap(self, call: Call, state: bytes) -> str:
+        """A server's own state, bound to the user it was made for."""
+        return self._sealed(_WRAPPED + state, call)
+
+    def claim(self, state: str, call: Call) -> Parked | bytes | None:
+        """The live call that a state stands for, taken out; or the server's own state; `None`: send the call anew."""
         try:
             content = self._seal.open(state, _context(call))
         except ValueError:
             raise RefusedError("`requestState` does not belong to this request.", code=INVALID_PARAMS) from None
-        key, expiry = content[:_KEY], int.from_bytes(content[_KEY:], "big")
-        if time.time() > expiry:
+        expiry, key = int.from_bytes(content[:8], "big"), content[8:]
+        if time.time() * 1000 > expiry:
             raise RefusedError("The time to answer is up.", code=INVALID_PARAMS, hint="Send the request anew.")
-        if key == b"\0" * _KEY:
+        if key == _AGAIN:
             return None
+        if key.startswith(_WRAPPED):
+            return key[len(_WRAPPED) :]
         found = self._parked.pop(key, None)
         if found is None:
             raise RefusedError("The question was answered already.", code=INVALID_PARAMS, hint="Send the request anew.")
@@ -65,6 +71,10 @@ class Parking:
         """Let go of every call."""
         for key in list(self._parked):
             self._expire(key)
+
+    def _sealed(self, content: bytes, call: Call) -> str:
+        expiry = int((time.time() + self._seconds) * 1000)
+        return self._seal.close(expiry.to_bytes(8, "big") + content, _context(call))
 
     def _expire(self, key: bytes) -> None:
         found = self._parked.pop(key, None)

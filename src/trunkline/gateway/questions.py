@@ -18,10 +18,12 @@ def may_ask(question: Question, capabilities: bytes) -> bool:
     needed = CAPABILITY.get(question.method, "")
     if needed not in declared:
         return False
-    if needed == "elicitation" and decode_object(question.params).get("mode") == "url":
-        kinds: Any = declared["elicitation"]
-        return isinstance(kinds, dict) and "url" in kinds
-    return True
+    if needed != "elicitation":
+        return True
+    kinds = decode_object(read_members(capabilities)["elicitation"])
+    if decode_object(question.params).get("mode") == "url":
+        return "url" in kinds
+    return not kinds or "form" in kinds  # one that names no kind knows forms, as all did at first
 
 
 def not_asked(question: Question) -> Answer:

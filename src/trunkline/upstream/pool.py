@@ -140,10 +140,9 @@ class Pool:
             if connection.alive:
                 return connection
             self._end_lease(connection)
-        if (
-            sum(leased.server == spec.name for leased in self._leased.values()) + self._leasing[spec.name]
-            >= spec.processes
-        ):
+        if self._leases(spec.name) >= spec.processes:
+            self._make_room(spec.name)
+        if self._leases(spec.name) >= spec.processes:
             raise BusyError(
                 f"Server {spec.name!r} already has {spec.processes} connections for calls that may ask something.",
                 hint="Answer open questions, try again later, or raise its `processes`.",
@@ -155,6 +154,16 @@ class Pool:
             self._leasing[spec.name] -= 1
         self._leased[connection] = line
         return connection
+
+    def _leases(self, server: str) -> int:
+        return sum(leased.server == server for leased in self._leased.values()) + self._leasing[server]
+
+    def _make_room(self, server: str) -> None:
+        """End a connection that waits for somebody else's next call."""
+        for line, free in self._free.items():
+            if line.server == server and free:
+                self._end_lease(free[0])
+                return
 
     def _end_lease(self, connection: Connection) -> None:
         line = self._leased.pop(connection, None)
