@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import anyio
 import mcp
 import mcp_types as types
@@ -41,7 +42,16 @@ def main() -> None:
         tempfile.TemporaryDirectory() as home,
         trunkline_up(Path(home), {"mcpServers": {"suite": {"url": url}}}) as (gateway, _),
     ):
-        anyio.run(play, gateway)
+        anyio.run(play_when_ready, gateway)
+
+
+async def play_when_ready(url: str) -> None:
+    """Begin when Trunkline has reached the server, or failed to: until then its lists may be empty."""
+    with anyio.fail_after(TIMEOUT):
+        async with aiohttp.ClientSession() as http:
+            while (await http.get(url.removesuffix("/mcp") + "/readyz")).status != 200:
+                await anyio.sleep(0.05)
+    await play(url)
 
 
 async def play(url: str) -> None:

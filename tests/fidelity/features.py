@@ -21,7 +21,7 @@ IMPOSSIBLE = {
     "no ping": "Modern callers have no `ping`; Trunkline refuses it as a modern server does.",
     "server's choice": "Which log messages a legacy caller gets that named no level is for the server to choose.",
     "no such headers": "Legacy callers repeat no arguments in headers; Trunkline does it for them.",
-    "no such news": "Only a legacy caller tells of changed roots, and only a legacy server listens; a modern one asks anew.",
+    "no such news": "Only legacy callers tell of changed roots, and only legacy servers listen; modern ones ask anew.",
     "no unsubscribe": "A modern caller ends a subscription by closing its stream; there is no request for it.",
 }
 """Why a feature cannot exist in a pair of eras: in two words, and in a sentence."""
@@ -83,7 +83,11 @@ async def fixed(case: Case, tool: str) -> None:
 # The server.
 
 
-@feature("Introduction", "name, version, icons, instructions, capabilities")
+@feature(
+    "Introduction",
+    "name, version, icons, instructions, capabilities",
+    note="Between eras, extensions are left out: only modern servers announce them.",
+)
 async def introduction(case: Case) -> None:
     async def look(peer: Peer) -> Any:
         said = dict(await peer.introduction())
@@ -502,6 +506,9 @@ async def prompt_asks(case: Case) -> None:
 # Changes.
 
 
+OWN_NEWS = "The news is Trunkline's own, told when it has read the list anew; empty `params` count as none."
+
+
 async def changed(case: Case, kind: str, names: Callable[[Heard], list[str]]) -> None:
     """A change of a list is heard, and the list read afterwards shows it."""
 
@@ -520,17 +527,17 @@ async def changed(case: Case, kind: str, names: Callable[[Heard], list[str]]) ->
     assert seen["names"][-1] == "new"
 
 
-@feature("Changes", "of the tools", alone=True)
+@feature("Changes", "of the tools", alone=True, note=OWN_NEWS)
 async def tools_changed(case: Case) -> None:
     await changed(case, "tools", lambda page: [tool["name"] for tool in page.result["tools"]])
 
 
-@feature("Changes", "of the prompts", alone=True)
+@feature("Changes", "of the prompts", alone=True, note=OWN_NEWS)
 async def prompts_changed(case: Case) -> None:
     await changed(case, "prompts", lambda page: [prompt["name"] for prompt in page.result["prompts"]])
 
 
-@feature("Changes", "of the resources", alone=True)
+@feature("Changes", "of the resources", alone=True, note=OWN_NEWS)
 async def resources_changed(case: Case) -> None:
     await changed(case, "resources", lambda page: [resource["name"] for resource in page.result["resources"]])
 

@@ -39,7 +39,7 @@ class ToolError(Exception):
         self.object: Json = {"code": code, "message": message, **({"data": data} if data is not None else {})}
 
 
-class InputRequired(Exception):  # noqa: N818 - not an error: a modern tool stops here, and is called again
+class InputRequired(Exception):
     """A modern tool wants answers that it does not have yet."""
 
     def __init__(self, questions: Questions) -> None:

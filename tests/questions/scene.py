@@ -213,6 +213,11 @@ class Scene:
             "busy": sum(connection.busy for connection in [*pool.connections("shop"), *free]),
         }
 
+    async def looked(self) -> None:
+        """Wait until the gateway has looked what the server shows to callers that it may ask."""
+        await until(lambda: self.seen("start") >= 2)
+        await self.nothing_is_left()
+
     async def nothing_is_left(self) -> None:
         """Wait until no call has left anything behind."""
         try:

@@ -143,6 +143,7 @@ async def test_beyond_processes_a_call_is_refused_and_the_others_go_on(
     tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
 ) -> None:
     async with scene(tmp_path, http, pair, server={"processes": 2}) as at:
+        await at.looked()
         caller = at.modern()
         (state, answers), _ = await park(at, caller, "a"), await park(at, caller, "b")
         refused = await ask(caller, "shop__order", at.args("c"), FORMS)
@@ -162,6 +163,7 @@ async def test_idle_processes_of_one_user_make_room_for_another(
 ) -> None:
     users = {"ana": "the-long-token-of-ana", "bob": "the-long-token-of-bob"}
     async with scene(tmp_path, http, pair, users=users, server={"processes": 1}) as at:
+        await at.looked()
         ana, bob = (Talker(at.modern(token), FORMS) for token in users.values())
         first = await ana.call("shop__order", at.args("tea"), lambda _: ACCEPT)
         await at.nothing_is_left()
@@ -170,6 +172,17 @@ async def test_idle_processes_of_one_user_make_room_for_another(
         assert first.text == "ordered tea"
         assert "result" in second.message, second.message
         assert at.done == ["tea", "rum"]
+
+
+@LEGACY_STDIO
+async def test_the_gateways_own_look_takes_no_callers_place(
+    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
+) -> None:
+    async with scene(tmp_path, http, pair, server={"processes": 1}) as at:
+        told = await (await at.talker(FORMS)).call("shop__order", at.args("tea"), lambda _: ACCEPT)
+
+        assert "result" in told.message, told.message
+        assert at.done == ["tea"]
 
 
 @pairs(caller="modern", server="legacy")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import aiohttp
@@ -76,17 +77,15 @@ async def test_a_modern_caller_has_all_of_its_time_to_answer(
         assert at.done == ["tea"]
 
 
-@pairs(caller="modern", server="legacy")
+@pairs(caller="modern", server="legacy", transport="stdio")
 async def test_processes_of_unanswered_questions_end(tmp_path: Path, http: aiohttp.ClientSession, pair: Pair) -> None:
-    if pair.transport == "http":
-        pytest.skip("over HTTP no process belongs to a call")
     async with scene(tmp_path, http, pair, question_timeout=SOON) as at:
         caller = at.modern()
         asked = [ask(caller, "shop__order", at.args(f"tea {number}")) for number in range(3)]
         await asyncio.gather(*asked)
         parked = at.open_things()
         await until(lambda: at.seen("cancelled") == 3)
-        await until(lambda: at.seen("end") == 3)
+        await until(lambda: at.seen("end") >= 3)
         await at.nothing_is_left()
 
         assert (parked["parked"], parked["leased"]) == (3, 3)
@@ -95,12 +94,14 @@ async def test_processes_of_unanswered_questions_end(tmp_path: Path, http: aioht
 
 # The caller leaves.
 
+Leave = Callable[[LegacyCaller, int], Awaitable[None]]
 
-async def withdraw(caller: LegacyCaller, id: Json | int) -> None:
+
+async def withdraw(caller: LegacyCaller, id: int) -> None:
     await caller.notify("notifications/cancelled", {"requestId": id, "reason": "changed my mind"})
 
 
-async def delete(caller: LegacyCaller, id: Json | int) -> None:
+async def delete(caller: LegacyCaller, id: int) -> None:
     async with caller.http.delete(caller.url, headers=caller.headers) as response:
         assert response.status == 200
 
@@ -108,14 +109,14 @@ async def delete(caller: LegacyCaller, id: Json | int) -> None:
 @pairs(caller="legacy")
 @pytest.mark.parametrize("leave", [withdraw, delete], ids=["cancelled", "deleted"])
 async def test_a_legacy_caller_that_leaves_takes_its_call_along(
-    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair, leave: object
+    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair, leave: Leave
 ) -> None:
     async with scene(tmp_path, http, pair) as at:
         caller = await at.legacy(FORMS)
         params = {"name": "shop__order", "arguments": at.args("tea")}
         async with caller.stream("tools/call", params, id=77) as events:
             question = await events.next()
-            await (withdraw if leave is withdraw else delete)(caller, 77)
+            await leave(caller, 77)
             with pytest.raises(EOFError):
                 await events.next()
         if pair.server == "legacy":
@@ -170,10 +171,9 @@ async def test_a_cancelled_call_does_not_take_the_question_of_another_along(
 ) -> None:
     async with scene(tmp_path, http, pair) as at:
         caller, gate = await at.legacy(FORMS), tmp_path / "gate"
-        slow = {"name": "shop__later", "arguments": {**at.args("slow"), "after": str(gate)}}
+        slow = {**at.args("slow"), "after": str(gate)}
         quick = {"name": "shop__order", "arguments": at.args("quick")}
-        # Not known to answer with a stream before it asks: read in a task.
-        running = asyncio.ensure_future(Talker(caller, FORMS).call(slow["name"], slow["arguments"], yes))
+        running = asyncio.ensure_future(Talker(caller, FORMS).call("shop__later", slow, yes))
         await until(lambda: at.seen("call") == 1)
         async with caller.stream("tools/call", quick, id=88) as events:
             await events.next()

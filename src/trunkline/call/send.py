@@ -42,7 +42,7 @@ class SendStage:
         spec = self._specs.get(call.server)
         if spec is None:
             raise UnreachableError(f"Server {call.server!r} was removed.")
-        if self.in_flight[spec.name] >= spec.concurrency:
+        if call.parked is None and self.in_flight[spec.name] >= spec.concurrency:  # a parked call is there already
             raise BusyError(
                 f"Server {spec.name!r} already works on {spec.concurrency} calls.",
                 hint="Try again in a moment, or raise its `concurrency`.",

@@ -223,13 +223,13 @@ class Supervisor:
             return
         self._looked = True
         try:
-            asking = await self._pool.take(self.spec, ASKABLE)
+            asking = await self._pool.glance(self.spec, ASKABLE)
         except TrunklineError:
             return
         try:
             lists = await discover(asking, self.spec)
         finally:
-            self._pool.give_back(asking, clean=False)
+            await asking.close()
         merged = dict(view.lists)
         for kind, listing in lists.items():
             plain = {name_of(item, kind) for item in view.lists.get(kind, Listing()).items}

@@ -32,6 +32,7 @@ from trunkline.wire.envelope import (
 from trunkline.wire.era import error_code
 from trunkline.wire.headers import NAMED_BY, PARAM, check_headers, check_param_headers
 from trunkline.wire.members import Members, decode_object, encode, is_object, read_members, write_members
+from trunkline.wire.seal import MARK as SEAL_MARK
 
 KINDS = {method: kind for kind, method in LIST_METHODS.items()}
 RELAYED = frozenset((*NAMED_BY, "completion/complete"))
@@ -153,8 +154,8 @@ class ModernEdge:
         return self._bound(call, reply)
 
     def _bound(self, call: Call, reply: Reply) -> Reply:
-        """Where there are several users, a modern server's state works only for the one it was made for."""
-        if call.scope.user and reply.modern and b"input_required" in reply.result:
+        """A modern server's state works only for the user it was made for, and is never taken for one of ours."""
+        if reply.modern and b"input_required" in reply.result and (call.scope.user or _OURS in reply.result):
             members = read_members(reply.result)
             if "requestState" in members and read_string(members.get("resultType", b"")) == "input_required":
                 members["requestState"] = encode(self._parking.wrap(call, members["requestState"]))
@@ -316,6 +317,7 @@ def loud_enough(params: bytes, wanted: str) -> bool:
 
 
 _LEGACY_NOT_FOUND = -32002
+_OURS = f'"{SEAL_MARK}'.encode()
 _RETRY = frozenset(("requestState", "inputResponses"))
 
 

@@ -119,6 +119,10 @@ class Pool:
                 return await self.take(spec, caller)
             raise
 
+    async def glance(self, spec: ServerSpec, caller: Caller) -> Connection:
+        """A connection beside all others, to see what such a caller sees; whoever looks closes it."""
+        return await self._connect(spec, self.line(spec, caller))
+
     def give_back(self, connection: Connection, *, clean: bool) -> None:
         """A call ended. A `transient` process ends with it; a leased one serves on, if the call ended cleanly."""
         if self._passing and self._passing.pop(connection, None) is not None:

@@ -151,6 +151,8 @@ class Remote:
                 reply = await self._advance(exchange, self._streams[exchange])
             settled = True
             return reply
+        except (ClosedError, UnreachableError) as error:
+            raise lost(self.spec, exchange, "could not be reached") from error
         finally:
             self._leave(exchange, settled)
 
@@ -300,12 +302,15 @@ class Remote:
             raise lost(self.spec, exchange, "closed the stream")
         exchange.listener.hang_up(stream.retry)
         await _pause(exchange, min(stream.retry, LONGEST_POLL))
-        response = await self._address.get(stream.decoder.last_id)
-        exchange.abort = response.fail
-        if exchange.expired is not None:
-            response.close()
-            raise exchange.expired
-        await response.ready()
+        try:
+            response = await self._address.get(stream.decoder.last_id)
+            exchange.abort = response.fail
+            if exchange.expired is not None:
+                response.close()
+                raise exchange.expired
+            await response.ready()
+        except (ClosedError, UnreachableError) as error:
+            raise lost(self.spec, exchange, "could not be reached again") from error
         if response.status != 200 or not response.streams:
             raise lost(self.spec, exchange, "closed the stream")
         fresh = self._streams[exchange] = _Stream(response, self.spec.answer_limit)

@@ -115,8 +115,19 @@ class StreamConnection:
     def cancel(self, exchange: Exchange, reason: str) -> None:
         if self._open.pop(exchange.number, None) is None:
             return
-        exchange.asked.clear()
+        self._pass_on_questions(exchange)
         self.notify("notifications/cancelled", encode({"requestId": exchange.number, "reason": reason}))
+
+    def _pass_on_questions(self, exchange: Exchange) -> None:
+        """Questions that came with a call that is withdrawn may be another call's of the same caller: they go there."""
+        other = self._latest() if self.ends.exclusive else None
+        if other is not None:
+            for key, question in exchange.questions.items():
+                other.ask(key, question, exchange.asked[key])
+            if other.questions and other.waiting:
+                other.settle(other.take_questions(modern=self.profile.modern))
+        exchange.questions = {}
+        exchange.asked.clear()
 
     def notify(self, method: str, params: bytes) -> None:
         if not self._ended:
