@@ -49,7 +49,7 @@ async def play_when_ready(url: str) -> None:
     """Begin when Trunkline has reached the server, or failed to: until then its lists may be empty."""
     with anyio.fail_after(TIMEOUT):
         async with aiohttp.ClientSession() as http:
-            while (await http.get(url.removesuffix("/mcp") + "/readyz")).status != 200:
+            while (await http.get(url.removesuffix("/mcp") + "/readyz")).status != 200:  # noqa: ASYNC110 - it has no event to wait for
                 await anyio.sleep(0.05)
     await play(url)
 

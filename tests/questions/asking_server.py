@@ -1,8 +1,8 @@
 """A real MCP server that asks before it acts, in either era, over stdio and over HTTP.
 
 `--era` says how it speaks, and it speaks no other way. `--log FILE` gets the lines `start PID`, `call ID TOOL`,
-`asked ID` (legacy), `cancelled ID` and `end`. With `--http` it serves `/mcp` on 127.0.0.1 and prints `PORT n` when it listens. What a tool
-does is to append one line to a file, so that a test can count how often it was done.
+`asked ID` (legacy), `cancelled ID` and `end`. With `--http` it serves `/mcp` on 127.0.0.1 and prints `PORT n` when it
+listens. What a tool does is to append one line to a file, so that a test can count how often it was done.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ToolError(Exception):
 
 
 class InputRequired(Exception):
-    """A modern tool wants answers that it does not have yet."""
+    """A modern tool wants answers that it does not have yet: it stops here, and is called again."""
 
     def __init__(self, questions: Questions) -> None:
         self.questions = questions

@@ -202,15 +202,15 @@ class Scene:
 
     def open_things(self) -> Json:
         """What a call leaves behind if it is forgotten: parked, in flight, leased, busy."""
-        # Looked up by name: nothing but tests wants to see these.
-        pool = vars(self.opened.hub)["_pool"]
-        free = [one for group in vars(pool)["_free"].values() for one in group]
-        in_flight = [getattr(stage, "in_flight", {}) for stage in self.opened.hub.stages]
+        pool = inside(self.opened.hub, "_pool")
+        free: list[Any] = sum(inside(pool, "_free").values(), [])
+        in_flight: list[dict[str, int]] = [getattr(stage, "in_flight", {}) for stage in self.opened.hub.stages]
+        connections: list[Any] = [*pool.connections("shop"), *free]
         return {
-            "parked": len(vars(vars(self.opened.app)["_modern"])["_parking"]),
+            "parked": len(inside(inside(self.opened.app, "_modern"), "_parking")),
             "in flight": sum(sum(counts.values()) for counts in in_flight),
-            "leased": len([one for one in vars(pool)["_leased"] if one not in free]),
-            "busy": sum(connection.busy for connection in [*pool.connections("shop"), *free]),
+            "leased": len(inside(pool, "_leased")) - len(free),
+            "busy": sum(connection.busy for connection in connections),
         }
 
     async def looked(self) -> None:
@@ -224,6 +224,11 @@ class Scene:
             await until(lambda: not any(self.open_things().values()))
         except TimeoutError:
             pytest.fail(f"left behind: {self.open_things()}")
+
+
+def inside(thing: object, name: str) -> Any:
+    """What an object keeps to itself: nothing but tests wants to see it."""
+    return vars(thing)[name]
 
 
 @contextmanager

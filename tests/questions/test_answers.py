@@ -1,4 +1,4 @@
-"""What a person answers reaches the server, whichever eras meet: agreed, declined, cancelled, failed, or not askable."""
+"""What a person answers reaches the server, whichever eras meet: agreed, declined, cancelled, failed, not askable."""
 
 from __future__ import annotations
 
@@ -193,6 +193,7 @@ async def test_a_caller_that_opens_no_addresses_gets_that_error_as_it_is(
 
 # Who cannot be asked.
 
+NOTHING: Json = {}
 ASKS = [
     ("order", "elicitation/create", "elicitation"),
     ("sample", "sampling/createMessage", "sampling"),
@@ -206,7 +207,8 @@ async def test_who_did_not_declare_it_is_never_asked_and_the_server_hears_so(
 ) -> None:
     async with scene(tmp_path, http, pair) as at:
         for tool, method, kind in ASKS:
-            for capabilities in ({}, {name: {} for name in EVERYTHING if name != kind}):
+            others: Json = {name: {} for name in EVERYTHING if name != kind}
+            for capabilities in (NOTHING, others):
                 talker = await at.talker(capabilities)
                 told = await talker.call(f"shop__{tool}", {**at.args("tea"), "text": "why?"}, yes)
 

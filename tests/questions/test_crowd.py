@@ -1,4 +1,4 @@
-"""Many callers are asked at once: every question reaches its own caller, every answer its own call, and there is an end."""
+"""Many callers are asked at once: every question reaches its own caller, and every answer its own call."""
 
 from __future__ import annotations
 

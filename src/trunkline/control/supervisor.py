@@ -228,16 +228,23 @@ class Supervisor:
             return
         try:
             lists = await discover(asking, self.spec)
+        except TrunklineError:
+            return
         finally:
             await asking.close()
-        merged = dict(view.lists)
-        for kind, listing in lists.items():
-            plain = {name_of(item, kind) for item in view.lists.get(kind, Listing()).items}
-            more = tuple(item for item in listing.items if name_of(item, kind) not in plain)
-            merged[kind] = dataclasses.replace(view.lists.get(kind, Listing()), for_askable=more)
-        if merged != view.lists:
-            self._registry.update(self.spec.name, lists=merged)
-            await asyncio.to_thread(self._shelf.save, self.spec, connection.profile, merged, view.known_since)
+        suspects = tuple(kind for kind in lists if _more(lists[kind], view.lists.get(kind, Listing()), kind))
+        if not suspects:
+            return
+        # Read once more without those eyes: what was only just added is there for everybody.
+        again = await discover(connection, self.spec, suspects)
+        found = {
+            kind: dataclasses.replace(listing, for_askable=_more(lists[kind], listing, kind))
+            for kind, listing in again.items()
+            if not listing.problem
+        }
+        merged = {**view.lists, **found}
+        self._registry.update(self.spec.name, lists=merged)
+        await asyncio.to_thread(self._shelf.save, self.spec, connection.profile, merged, view.known_since)
 
     async def _relearn(self, connection: Connection) -> None:
         await asyncio.sleep(max(0.0, self._refreshed + SHORTEST_REFRESH - time.monotonic()) if self._too_often() else 0)
@@ -384,6 +391,12 @@ class Supervisor:
 
     def _set(self, state: State, reason: str) -> None:
         self._registry.update(self.spec.name, state=state, reason=reason)
+
+
+def _more(listing: Listing, plain: Listing, kind: Kind) -> tuple[bytes, ...]:
+    """What a list has that another lacks."""
+    names = {name_of(item, kind) for item in plain.items}
+    return tuple(item for item in listing.items if name_of(item, kind) not in names)
 
 
 class _Ear:
