@@ -1,8 +1,9 @@
 """A real MCP server that asks before it acts, in either era, over stdio and over HTTP.
 
 `--era` says how it speaks, and it speaks no other way. `--log FILE` gets the lines `start PID`, `call ID TOOL`,
-`asked ID` (legacy), `cancelled ID` and `end`. With `--http` it serves `/mcp` on 127.0.0.1 and prints `PORT n` when it
-listens. What a tool does is to append one line to a file, so that a test can count how often it was done.
+`cancelled ID` and `end`, and in the legacy era `asked ID` and `refused METHOD CODE`. With `--http` it serves `/mcp` on
+127.0.0.1 and prints `PORT n` when it listens. What a tool does is to append one line to a file, so that a test can
+count how often it was done.
 """
 
 from __future__ import annotations
@@ -207,8 +208,9 @@ class Server:
                 await send({"jsonrpc": "2.0", "id": id, **question})
                 self.log("asked", id)
             answers = dict(zip(futures, await asyncio.gather(*futures.values()), strict=True))
-            for answer in answers.values():
+            for key, answer in answers.items():
                 if "error" in answer:
+                    self.log("refused", questions[key]["method"], answer["error"]["code"])
                     raise LookupError(f"the client said {answer['error']['code']} {answer['error']['message']}")
             return {key: answer["result"] for key, answer in answers.items()}
 

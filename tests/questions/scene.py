@@ -203,7 +203,8 @@ class Scene:
     def open_things(self) -> Json:
         """What a call leaves behind if it is forgotten: parked, in flight, leased, busy."""
         pool = inside(self.opened.hub, "_pool")
-        free: list[Any] = sum(inside(pool, "_free").values(), [])
+        groups: list[list[Any]] = list(inside(pool, "_free").values())
+        free = [one for group in groups for one in group]
         in_flight: list[dict[str, int]] = [getattr(stage, "in_flight", {}) for stage in self.opened.hub.stages]
         connections: list[Any] = [*pool.connections("shop"), *free]
         return {

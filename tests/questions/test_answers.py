@@ -7,7 +7,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.questions.scene import ACCEPT, EVERYTHING, FORMS, Json, Pair, ask, pairs, retry, scene, yes
+from tests.questions.scene import ACCEPT, EVERYTHING, FORMS, Json, Pair, Scene, ask, pairs, retry, scene, yes
 
 SAMPLED: Json = {"role": "assistant", "model": "m", "content": {"type": "text", "text": "forty-two"}}
 ROOTS: Json = {"roots": [{"uri": "file:///a"}, {"uri": "file:///b"}]}
@@ -147,7 +147,7 @@ async def test_an_address_is_not_shown_to_a_caller_that_knows_only_forms(
 
     assert told.questions == []
     assert at.done == []
-    assert_told(told.message, pair, "elicitation/create")
+    assert_told(at, told.message, "elicitation/create", {"elicitation": {"url": {}}})
 
 
 @pairs(server="legacy")
@@ -213,22 +213,24 @@ async def test_who_did_not_declare_it_is_never_asked_and_the_server_hears_so(
                 told = await talker.call(f"shop__{tool}", {**at.args("tea"), "text": "why?"}, yes)
 
                 assert told.questions == []
-                assert_told(told.message, pair, method)
+                assert_told(at, told.message, method, {kind: {}})
         await at.nothing_is_left()
 
     assert at.done == []
 
 
-def assert_told(message: Json, pair: Pair, method: str) -> None:
+def assert_told(at: Scene, message: Json, method: str, missing: Json) -> None:
     """The server knew that it could not ask: a legacy one by an error, a modern one from the capabilities."""
-    if pair.server == "modern":
+    if at.pair.server == "legacy":
+        refusals = [line for line in at.log if line.startswith("refused ")]
+        assert refusals[-1] == f"refused {method} -32601"
+    if at.pair.caller == "legacy" and at.pair.server == "legacy":
+        assert message["result"]["isError"] is True
+    elif at.pair.server == "modern" or "error" in message:
         assert message["error"]["code"] == -32021, message
-        assert message["error"]["data"]["requiredCapabilities"]
+        assert message["error"]["data"]["requiredCapabilities"] == missing
     else:
         assert message["result"]["isError"] is True
-        text = message["result"]["content"][0]["text"]
-        assert "-32601" in text
-        assert method in text
 
 
 # Legacy callers may fail to answer.

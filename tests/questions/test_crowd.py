@@ -121,7 +121,7 @@ async def test_beyond_max_parked_a_call_is_refused_and_the_others_go_on(
         kept = {item: await park(at, caller, item) for item in ("a", "b")}
         refused = await ask(caller, "shop__order", at.args("c"), FORMS)
         await until(lambda: at.seen("cancelled") == 1)
-        unasked = await ask(caller, "shop__order", at.args("d"), {})
+        await ask(caller, "shop__order", at.args("d"), {})
         session = await (await at.talker(FORMS, "legacy")).call("shop__order", at.args("e"), lambda _: ACCEPT)
         for item, (state, answers) in kept.items():
             done = await retry(caller, "shop__order", at.args(item), state, answers, FORMS)
@@ -133,7 +133,7 @@ async def test_beyond_max_parked_a_call_is_refused_and_the_others_go_on(
         assert refused.status == 503
         assert int(refused.headers["retry-after"]) >= 1
         assert "wait for answers" in refused.error["message"]
-        assert unasked.result["isError"] is True
+        assert at.seen("refused elicitation/create -32601") == 1
         assert session.text == "ordered e"
         assert sorted(at.done) == ["a", "b", "e", "f"]
 

@@ -15,6 +15,9 @@ from trunkline.wire.envelope import read_string
 from trunkline.wire.headers import HeaderMap, header_map
 from trunkline.wire.members import Members, decode, decode_object, encode, read_members, write_members
 
+ALONE = 3.0
+"""Seconds that a first list waits for the only server: there is nothing else to show."""
+
 Changed = Callable[[frozenset[Kind]], None]
 """Told which lists changed."""
 
@@ -73,9 +76,11 @@ class Registry:
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
     async def settle(self, seconds: float) -> None:
-        """Wait, not long, for servers of which nothing at all is known."""
+        """Wait, not long, for servers of which nothing at all is known; for one that stands alone, somewhat longer."""
         if self._settled.is_set():
             return
+        if self.snapshot.bare:
+            seconds = max(seconds, ALONE)
         try:
             async with asyncio.timeout(seconds):
                 await self._settled.wait()

@@ -11,12 +11,20 @@ from trunkline.gateway.audience import Audience, Ear
 from trunkline.gateway.http import JSON, Headers, Request
 from trunkline.gateway.lists import Lists, introduce_modern
 from trunkline.gateway.parking import Parking, is_ours
-from trunkline.gateway.questions import accepted, input_required, may_ask, not_asked, read_answers, url_questions
+from trunkline.gateway.questions import (
+    accepted,
+    capability_missing,
+    input_required,
+    may_ask,
+    not_asked,
+    read_answers,
+    url_questions,
+)
 from trunkline.gateway.refusals import error_of, status_of
 from trunkline.gateway.sessions import LEVELS
 from trunkline.gateway.stream import Stream
 from trunkline.hub import Hub
-from trunkline.model import EVERYONE, LIST_METHODS, Call, Caller, Kind, Reply, Scope
+from trunkline.model import EVERYONE, LIST_METHODS, Call, Caller, Kind, Question, Reply, Scope
 from trunkline.tasks import Tasks
 from trunkline.wire import meta
 from trunkline.wire.envelope import (
@@ -87,8 +95,9 @@ class ModernEdge:
         raise RefusedError(f"There is no method {message.method!r}.", code=METHOD_NOT_FOUND, status=404)
 
     def _bare_knows(self, method: str) -> bool:
-        # A server that stands alone answers for itself, whatever extensions it has.
-        return bool(self._hub.snapshot.bare) and method not in REMOVED
+        # A modern server that stands alone answers for itself, whatever extensions it has.
+        view = self._hub.snapshot.servers.get(self._hub.snapshot.bare)
+        return view is not None and method not in REMOVED and (view.profile is None or view.profile.modern)
 
     # Calls.
 
@@ -140,13 +149,17 @@ class ModernEdge:
             if parked is None and not all(accepted(answer) for answer in answers.values()):
                 return Reply(error=error_object(-32603, "What the server wants opened was not opened."))
         reply = await (self._hub.resume(call, parked, answers) if parked is not None else self._hub.relay(call))
+        missing: list[Question] = []
         while reply.questions and reply.parked is not None:
             asked = {key: one for key, one in reply.questions.items() if may_ask(one, call.caller.capabilities)}
             if len(asked) == len(reply.questions):
                 state = self._parking.park(call, reply.parked)
                 return Reply(result=input_required(asked, state), modern=True)
             refused = {key: not_asked(one) for key, one in reply.questions.items() if key not in asked}
+            missing += [reply.questions[key] for key in refused]
             reply = await self._hub.resume(call, reply.parked, refused)
+        if missing and reply.error:
+            return Reply(error=capability_missing(missing), modern=True)
         urls = {} if reply.modern or not reply.error else url_questions(reply.error)
         if urls and all(may_ask(one, call.caller.capabilities) for one in urls.values()):
             # The server did nothing yet: it wants to be called again when the person has been there.

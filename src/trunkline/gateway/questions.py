@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from trunkline.model import Answer, Question
 from trunkline.wire.envelope import METHOD_NOT_FOUND, error_object, read_string
+from trunkline.wire.era import MISSING_CAPABILITY
 from trunkline.wire.members import Members, decode_object, encode, is_object, read_members, write_members
 
 CAPABILITY = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
@@ -29,6 +30,18 @@ def may_ask(question: Question, capabilities: bytes) -> bool:
 def not_asked(question: Question) -> Answer:
     """What a legacy server gets for a question that its caller cannot be asked."""
     return Answer(error=error_object(METHOD_NOT_FOUND, f"The client does not answer {question.method!r}."))
+
+
+def capability_missing(questions: Iterable[Question]) -> bytes:
+    """What a modern caller gets when a server could not go on without asking it what it does not answer."""
+    needed: dict[str, dict[str, dict[str, str]]] = {}
+    for question in questions:
+        if question.method in CAPABILITY:
+            kinds = needed.setdefault(CAPABILITY[question.method], {})
+            if decode_object(question.params).get("mode") == "url":
+                kinds["url"] = {}
+    text = f"The server needs to ask what the client did not declare: {', '.join(needed)}."
+    return error_object(MISSING_CAPABILITY, text, {"requiredCapabilities": needed})
 
 
 def input_required(questions: Mapping[str, Question], state: str) -> bytes:

@@ -85,7 +85,8 @@ class Pool:
         if capabilities == b"{}":
             return Line(spec.name, spec.fingerprint, "legacy")
         # On a stream nothing tells which call a question belongs to, and roots are a session's: neither can be shared.
-        owned = spec.kind != "http" or b'"roots"' in capabilities
+        # A legacy caller has its own session anyway, on which an HTTP server may also ask outside a call.
+        owned = spec.kind != "http" or b'"roots"' in capabilities or bool(caller.owner)
         owner = caller.owner or f"{LEASED}{caller.user}"
         return Line(spec.name, spec.fingerprint, "legacy", owner if owned else "", capabilities)
 
