@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Generator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,20 @@ def passed(results: Mapping[str, Mapping[str, str]]) -> int:
     return sum("FAILURE" not in statuses.values() for statuses in results.values())
 
 
+def examined_through(server: dict[str, Any], version: str, direct: Results, examine: Examine, folder: Path) -> Results:
+    """What the suite says of Trunkline in front of a server.
+
+    The suite looks at the clock, and on a busy machine may miss what came late: only what is lost twice is lost.
+    """
+    through: Results = {}
+    for attempt in ("first", "second"):
+        with trunkline_up(folder / attempt, {"mcpServers": {"fixture": server}}) as (url, _):
+            through = examine(url, version)
+        if not differences(direct, through):
+            break
+    return through
+
+
 def test_the_fixture_passes_every_scenario(version: str, fixture_url: str, examine: Examine) -> None:
     direct = examine(fixture_url, version)
 
@@ -69,8 +84,7 @@ def test_the_fixture_passes_every_scenario(version: str, fixture_url: str, exami
 
 def test_nothing_is_lost_over_http(version: str, fixture_url: str, examine: Examine, tmp_path: Path) -> None:
     direct = examine(fixture_url, version)
-    with trunkline_up(tmp_path, {"mcpServers": {"fixture": {"url": fixture_url}}}) as (url, _):
-        through = examine(url, version)
+    through = examined_through({"url": fixture_url}, version, direct, examine, tmp_path)
 
     assert differences(direct, through) == []
     assert passed(through) == SCENARIOS[version]
@@ -82,8 +96,7 @@ def test_nothing_that_stdio_can_do_is_lost_over_it(
 ) -> None:
     direct = examine(fixture_url, version)
     server = {"command": sys.executable, "args": [str(FIXTURE), "--stdio"]}
-    with trunkline_up(tmp_path, {"mcpServers": {"fixture": server}}) as (url, _):
-        through = examine(url, version)
+    through = examined_through(server, version, direct, examine, tmp_path)
 
     lost = [sentence for sentence in differences(direct, through) if sentence not in ONLY_HTTP]
     assert lost == []

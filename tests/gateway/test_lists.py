@@ -337,7 +337,7 @@ async def test_a_changed_configuration_touches_only_what_changed(tmp_path: Path,
         return faulty("--log", str(logs[name]), *flags)
 
     first = {name: server(name) for name in ("stays", "changes", "goes")}
-    second = {"comes": server("comes"), "changes": server("changes", "--era", "legacy"), "stays": first["stays"]}
+    second = {"comes": server("comes"), "changes": server("changes", "--era", "modern"), "stays": first["stays"]}
     async with gateway(tmp_path, first) as opened:
         caller = ModernCaller(opened.url, http)
         slow = asyncio.create_task(caller.call("stays__slow", {"seconds": 0.5}))

@@ -9,7 +9,7 @@ import mcp
 import mcp_types as types
 import pytest
 
-from tests.real.parts import Running, node_server, running, text_of
+from tests.real.parts import Running, eventually, node_server, running, text_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -53,6 +53,8 @@ async def test_a_single_server_asks_the_person_behind_its_caller(alone: Running)
 
 async def test_a_single_server_lists_what_it_keeps_for_callers_it_may_ask(alone: Running) -> None:
     async with mcp.Client(alone.url, mode="legacy", elicitation_callback=elicit) as client:
-        listed = {tool.name for tool in (await client.list_tools()).tools}
 
-    assert "trigger-elicitation-request" in listed
+        async def is_listed() -> bool:
+            return "trigger-elicitation-request" in {tool.name for tool in (await client.list_tools()).tools}
+
+        await eventually(is_listed)  # what it keeps for such callers is looked up beside its start

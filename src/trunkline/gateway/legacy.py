@@ -40,6 +40,7 @@ SESSION_HEADER = b"mcp-session-id"
 PRIMED_SINCE = "2025-11-25"
 """From this version on a stream may begin with an empty event, from which it can be resumed."""
 EXPIRY_SWEEP = 5.0
+FAREWELL = 2.0
 ROUNDS = 10
 """How often one call may ask its caller something."""
 
@@ -131,7 +132,10 @@ class LegacyEdge:
     async def _end(self, session: Session) -> None:
         self.sessions.remove(session)
         self._audience.leave(session)
+        under_way = list(session.in_flight.values())
         session.close()
+        if under_way:
+            await asyncio.wait(under_way, timeout=FAREWELL)  # servers hear that their calls are off, before we hang up
         for uri in session.watched:
             try:
                 await self._hub.unwatch(uri)

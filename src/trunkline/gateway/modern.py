@@ -95,9 +95,8 @@ class ModernEdge:
         raise RefusedError(f"There is no method {message.method!r}.", code=METHOD_NOT_FOUND, status=404)
 
     def _bare_knows(self, method: str) -> bool:
-        # A modern server that stands alone answers for itself, whatever extensions it has.
-        view = self._hub.snapshot.servers.get(self._hub.snapshot.bare)
-        return view is not None and method not in REMOVED and (view.profile is None or view.profile.modern)
+        # A server that stands alone answers for itself, whatever extensions it has.
+        return bool(self._hub.snapshot.bare) and method not in REMOVED
 
     # Calls.
 
@@ -128,7 +127,7 @@ class ModernEdge:
             await outlet.finish(write_error(message.id, error_of(error, modern=True, uri=name)), *status_of(error))
             return
         if reply.error:
-            error = reply.error if reply.modern else modern_error(reply.error)
+            error = reply.error if reply.modern else modern_error(reply.error, message.method)
             await outlet.finish(write_error(message.id, error), _relayed_status(error), [])
         else:
             await outlet.finish(write_result(message.id, modern_result(reply, message.method)), 200, [])
@@ -314,11 +313,15 @@ def _with_state(call: Call, state: bytes) -> Call:
     return call
 
 
-def modern_error(error: bytes) -> bytes:
+def modern_error(error: bytes, method: str) -> bytes:
     """A legacy server's error with this era's code for what is not found."""
-    if error_code(error) != _LEGACY_NOT_FOUND:
-        return error
-    return write_members({**read_members(error), "code": b"%d" % INVALID_PARAMS})
+    code = error_code(error)
+    if code == _LEGACY_NOT_FOUND:
+        return write_members({**read_members(error), "code": b"%d" % INVALID_PARAMS})
+    if code == INVALID_PARAMS and method not in RELAYED:
+        # Servers on older SDKs say so of every method that they do not know.
+        return write_members({**read_members(error), "code": b"%d" % METHOD_NOT_FOUND})
+    return error
 
 
 def loud_enough(params: bytes, wanted: str) -> bool:

@@ -345,13 +345,18 @@ class Pool:
 @asynccontextmanager
 async def open_pool(outside: Outside) -> AsyncGenerator[Pool]:
     """A pool for the body; with it end all connections and all processes."""
-    async with open_tasks() as tasks, open_warden() as warden:
-        pool = Pool(tasks, warden, outside)
-        tasks.start(pool.sweep(), name="pool sweep")
-        try:
-            yield pool
-        finally:
-            await pool.close()
+    try:
+        async with open_tasks() as tasks, open_warden() as warden:
+            pool = Pool(tasks, warden, outside)
+            tasks.start(pool.sweep(), name="pool sweep")
+            try:
+                yield pool
+            finally:
+                await pool.close()
+    finally:
+        # Connections that were cut are closed in the loop's next turns; it may end right after us.
+        for _ in range(3):
+            await asyncio.sleep(0)
 
 
 @lru_cache(maxsize=256)

@@ -83,6 +83,7 @@ class Remote:
         self._ended = ""
         self._streams: dict[Exchange, _Stream] = {}
         self._listening: asyncio.Task[None] | None = None
+        self._posting: set[asyncio.Task[None]] = set()
 
     @property
     def alive(self) -> bool:
@@ -162,7 +163,11 @@ class Remote:
         self._forget(exchange)
 
     def notify(self, method: str, params: bytes) -> None:
-        self._tasks.start(self._post_quietly(write_notification(method, params)), name=f"{self.spec.name} {method}")
+        posting = self._tasks.start(
+            self._post_quietly(write_notification(method, params)), name=f"{self.spec.name} {method}"
+        )
+        self._posting.add(posting)
+        posting.add_done_callback(self._posting.discard)
 
     async def close(self) -> None:
         self._ended = "was closed"
@@ -171,6 +176,8 @@ class Remote:
         for stream in self._streams.values():
             stream.response.close()
         self._streams.clear()
+        if self._posting:
+            await asyncio.wait(list(self._posting), timeout=1.0)  # a cancellation must not be overtaken by our farewell
         if self._address.session:
             try:
                 async with asyncio.timeout(1.0):
@@ -320,6 +327,7 @@ class Remote:
     async def _keep_listening(self) -> None:
         last_id, delay = "", POLL_AGAIN
         while not self._ended:
+            response: Response | None = None
             try:
                 response = await self._address.get(last_id)
                 await response.ready()
@@ -333,6 +341,9 @@ class Remote:
                         self._hear(event.data)
             except (UpstreamError, ValueError):
                 delay = min(delay * 2, 60.0)
+            finally:
+                if response is not None:
+                    response.close()
             await asyncio.sleep(delay)
 
     def _hear(self, data: bytes) -> None:
