@@ -39,7 +39,8 @@ class Tasks:
             running = list(self._running)
             for task in running:
                 task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            # Asked again if need be: foreign code may swallow a cancellation that comes as it finishes.
+            await asyncio.wait(running, timeout=1.0)
 
 
 @asynccontextmanager

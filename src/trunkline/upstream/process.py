@@ -127,7 +127,8 @@ class Warden:
                 "cwd": cwd,
             }
             self._send(request, theirs)
-            process.pid = await asyncio.wait_for(started, 10)
+            async with asyncio.timeout(10):
+                process.pid = await started
             return process
         except (OSError, TimeoutError) as error:
             raise UnreachableError(f"Server {name!r} cannot be started: {error}.") from error
