@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from trunkline.config import Config, ServerSpec
     from trunkline.errors import TrunklineError
     from trunkline.hub import Hub, open_hub
-    from trunkline.model import Scope, ToolResult
+    from trunkline.model import Scope
+    from trunkline.tool import ToolResult
 
 _HOMES = {
     "Config": "config",
@@ -20,7 +21,7 @@ _HOMES = {
     "Hub": "hub",
     "open_hub": "hub",
     "Scope": "model",
-    "ToolResult": "model",
+    "ToolResult": "tool",
 }
 
 

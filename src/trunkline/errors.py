@@ -40,6 +40,12 @@ class UnknownNameError(TrunklineError):
     code = -32602
 
 
+class InvalidArgumentsError(TrunklineError):
+    """The arguments do not fit the tool's schema; the call was not made."""
+
+    code = -32602
+
+
 class BusyError(TrunklineError):
     """The server has as many calls as it may have; nothing happened, so the call may be repeated later."""
 
@@ -55,6 +61,10 @@ class UpstreamError(TrunklineError):
 
 class UnreachableError(UpstreamError):
     """The server could not be reached: nothing happened, so the call may be repeated."""
+
+
+class NoServerError(UnreachableError):
+    """No server is left that could take the call: nothing happened."""
 
 
 class SessionLostError(UnreachableError):

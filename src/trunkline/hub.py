@@ -31,9 +31,9 @@ from trunkline.model import (
     ServerView,
     Snapshot,
     State,
-    ToolResult,
 )
 from trunkline.tasks import Tasks, open_tasks
+from trunkline.tool import ToolResult
 from trunkline.upstream.connection import CLIENT_INFO, Connection
 from trunkline.upstream.exchange import Exchange
 from trunkline.upstream.pool import Line, Outside, Pool, open_pool

@@ -8,6 +8,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from trunkline.tool import UNKNOWN, Annotations
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -182,6 +184,8 @@ class Entry:
     """Offered only to callers that the server may ask something."""
     page: str = ""
     """The address of the MCP App that shows the tool's results."""
+    annotations: Annotations = UNKNOWN
+    """How a tool behaves: what its server and the configuration say, and what can be told from its words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,20 +267,3 @@ class Snapshot:
 
 
 EMPTY_SNAPSHOT = Snapshot()
-
-
-@dataclass(frozen=True, slots=True)
-class ToolResult:
-    """A tool's answer, decoded for Python."""
-
-    content: list[dict[str, Any]]
-    structured: Any
-    is_error: bool
-    meta: dict[str, Any]
-    raw: bytes
-    """The result exactly as the server sent it."""
-
-    @property
-    def text(self) -> str:
-        """The text blocks, one under the other."""
-        return "\n".join(str(block.get("text", "")) for block in self.content if block.get("type") == "text")

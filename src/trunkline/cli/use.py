@@ -13,7 +13,8 @@ from trunkline.cli.output import print_json, say
 from trunkline.cli.show import count, described
 from trunkline.config import Config
 from trunkline.errors import ConfigError, UnknownNameError, UnreachableError
-from trunkline.model import Kind, ServerView, State, ToolResult
+from trunkline.model import Kind, ServerView, State
+from trunkline.tool import ToolResult
 
 
 def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:

@@ -1,0 +1,1 @@
+"""Choosing one of several equal servers: who is next, who is loaded, who is well."""

@@ -1,0 +1,67 @@
+"""Typed events: who wants to know says so, and a listener that fails disturbs nobody."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar, overload
+
+log = logging.getLogger("trunkline")
+
+
+class Event:
+    """What happened: each kind is a frozen dataclass of its own, with the name that listeners may also use."""
+
+    __slots__ = ()
+    event: ClassVar[str] = ""
+
+
+E = TypeVar("E", bound=Event)
+
+
+class Emitter:
+    """Keeps listeners by the kind of event they want; where nobody listens, nothing is made."""
+
+    def __init__(self, *kinds: type[Event]) -> None:
+        self._names = {kind.event: kind for kind in kinds}
+        self._listeners: dict[type[Event], list[Callable[[Any], object]]] = {}
+
+    @overload
+    def on(self, event: type[E], listener: Callable[[E], object]) -> Callable[[], None]: ...
+    @overload
+    def on(self, event: str, listener: Callable[[Any], object]) -> Callable[[], None]: ...
+    def on(self, event: type[Event] | str, listener: Callable[[Any], object]) -> Callable[[], None]:
+        """Hear of an event, named by its class or its name; call what is returned to stop."""
+        kind = self._kind(event)
+        self._listeners.setdefault(kind, []).append(listener)
+        return lambda: self._drop(kind, listener)
+
+    def off(self, event: type[Event] | str, listener: Callable[[Any], object]) -> None:
+        """Hear of it no longer."""
+        self._drop(self._kind(event), listener)
+
+    def hears(self, kind: type[Event]) -> bool:
+        """Whether anybody listens: ask before making an event on a hot path."""
+        return kind in self._listeners
+
+    def emit(self, event: Event) -> None:
+        """Tell every listener, in the order they came."""
+        for listener in tuple(self._listeners.get(type(event), ())):
+            try:
+                listener(event)
+            except Exception:  # a listener is somebody else's code, and a call must not end by it
+                log.exception("A listener to %s failed.", event.event)
+
+    def _kind(self, event: type[Event] | str) -> type[Event]:
+        if not isinstance(event, str):
+            return event
+        if event not in self._names:
+            raise ValueError(f"There is no event {event!r}; there are: {', '.join(sorted(self._names))}.")
+        return self._names[event]
+
+    def _drop(self, kind: type[Event], listener: Callable[[Any], object]) -> None:
+        listeners = self._listeners.get(kind, [])
+        if listener in listeners:
+            listeners.remove(listener)
+        if not listeners:
+            self._listeners.pop(kind, None)

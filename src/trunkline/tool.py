@@ -1,0 +1,97 @@
+"""A tool as data: what it is called, what it takes, how it behaves; and what it answered."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+Safety = Literal["safe", "moderate", "dangerous"]
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """How a tool behaves. `None`, an empty text or an empty tuple mean: nothing is known."""
+
+    read_only_hint: bool | None = None
+    """It only reads: no side effects."""
+    destructive_hint: bool | None = None
+    """It deletes, overwrites, or cannot be undone."""
+    idempotent_hint: bool | None = None
+    """Calling it twice is like calling it once."""
+    open_world_hint: bool | None = None
+    """It touches systems beyond the server."""
+    requires_confirmation: bool | None = None
+    """A person must agree before it runs."""
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    estimated_duration: float | None = None
+    """Seconds it usually takes."""
+    rate_limit_hint: float | None = None
+    """Calls in a minute that it bears."""
+    cost_hint: float | None = None
+    """What a call costs, in units of one's own."""
+    complexity: Literal["", "simple", "medium", "complex"] = ""
+    security_level: Literal["", "public", "internal", "restricted"] = ""
+    audit_required: bool | None = None
+    """Every call of it must be in the audit log."""
+
+
+UNKNOWN = Annotations()
+
+
+def _empty_schema() -> Mapping[str, Any]:
+    return {"type": "object", "properties": {}}
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool: of a server, or a function of one's own (`execute`)."""
+
+    name: str
+    description: str = ""
+    input_schema: Mapping[str, Any] = field(default_factory=_empty_schema)
+    annotations: Annotations = UNKNOWN
+    server: str = ""
+    category: str = ""
+    execute: Callable[[dict[str, Any]], Any | Awaitable[Any]] | None = None
+    output_schema: Mapping[str, Any] | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def annotated(self, annotations: Annotations) -> Tool:
+        """The same tool with other annotations."""
+        return dataclasses.replace(self, annotations=annotations)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A tool's answer, decoded for Python."""
+
+    content: list[dict[str, Any]]
+    structured: Any = None
+    is_error: bool = False
+    meta: dict[str, Any] = field(default_factory=dict[str, Any])
+    raw: bytes = b""
+    """The result exactly as the server sent it."""
+
+    @property
+    def text(self) -> str:
+        """The text blocks, one under the other."""
+        return "\n".join(str(block.get("text", "")) for block in self.content if block.get("type") == "text")
+
+    @classmethod
+    def of(cls, value: Any) -> ToolResult:
+        """The answer of a function: a result as it is, a text as text, anything else as JSON beside itself."""
+        if isinstance(value, ToolResult):
+            return value
+        if isinstance(value, str):
+            return cls([{"type": "text", "text": value}])
+        return cls([{"type": "text", "text": msgspec.json.encode(value, enc_hook=str).decode()}], structured=value)
+
+    @classmethod
+    def failed(cls, text: str, **meta: Any) -> ToolResult:
+        """An answer that says why there is none."""
+        return cls([{"type": "text", "text": text}], is_error=True, meta=meta)
