@@ -16,8 +16,9 @@ from typing import Any
 
 import aiohttp
 
-from trunkline.config import Config, parse
+from trunkline.config import Config
 from trunkline.gateway.serve import Gateway, open_gateway
+from trunkline.reading import parse
 
 TESTS = Path(__file__).parent
 STDIO_SERVER = TESTS / "faulty" / "stdio_server.py"

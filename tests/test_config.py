@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from trunkline.config import find_file, load, parse
 from trunkline.errors import ConfigError
+from trunkline.reading import find_file, load, parse
 
 CLAUDE = {"mcpServers": {"files": {"command": "npx", "args": ["-y", "files"], "env": {"A": "1"}, "autoApprove": ["x"]}}}
 VSCODE: dict[str, Any] = {

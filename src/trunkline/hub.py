@@ -14,7 +14,7 @@ from trunkline.call.entry import EntryStage, find_resource, unknown
 from trunkline.call.send import SendStage
 from trunkline.call.stage import Stage, join
 from trunkline.call.tasks import TaskStage
-from trunkline.config import Config, ServerSpec, find_file, load
+from trunkline.config import Config, ServerSpec
 from trunkline.control.registry import Changed, Registry
 from trunkline.control.shelf import Shelf
 from trunkline.control.supervisor import Supervisor
@@ -32,6 +32,7 @@ from trunkline.model import (
     Snapshot,
     State,
 )
+from trunkline.reading import find_file, load
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.tool import ToolResult
 from trunkline.upstream.connection import CLIENT_INFO, Connection

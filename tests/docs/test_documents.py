@@ -9,7 +9,7 @@ from pathlib import Path
 import trunkline
 from tests.docs.reference import FILE, written
 from tests.harness import TRUNKLINE
-from trunkline.config import parse
+from trunkline.reading import parse
 
 ROOT = Path(__file__).parents[2]
 

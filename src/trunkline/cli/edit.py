@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from trunkline.cli.open import config_file
 from trunkline.cli.output import print_json, say
-from trunkline.config import parse, read_document, user_file
 from trunkline.errors import ConfigError
+from trunkline.reading import parse, read_document, user_file
 
 
 def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:

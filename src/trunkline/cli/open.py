@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trunkline.config import Config, find_file, load
+from trunkline.config import Config
 from trunkline.errors import ConfigError
 from trunkline.hub import Hub, open_hub
+from trunkline.reading import find_file, load
 
 T = TypeVar("T")
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from trunkline.cli.open import config_file, run
 from trunkline.cli.output import say
-from trunkline.config import Config, GatewayConfig, ServerSpec, default_home, load, user_file
+from trunkline.config import Config, GatewayConfig, ServerSpec, default_home
 from trunkline.config import options as options_of
+from trunkline.reading import load, user_file
 
 NOT_FLAGS = ("token", "users")
 """A secret does not belong on a command line, where everyone on the machine can read it."""

@@ -1,0 +1,203 @@
+"""Reads the configuration: a file of ours or of any MCP client, the environment, and the flags."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from trunkline.config import HIDDEN_FIELDS, Config, GatewayConfig, ServerSpec, default_home
+from trunkline.errors import ConfigError
+
+
+def user_file(env: Mapping[str, str]) -> Path:
+    """The configuration of the user, as opposed to that of the folder."""
+    base = env.get("XDG_CONFIG_HOME") or str(Path(env.get("HOME", "~")).expanduser() / ".config")
+    return Path(base) / "trunkline" / "trunkline.toml"
+
+
+def find_file(env: Mapping[str, str], folder: Path) -> Path | None:
+    """The configuration that is used when none is named."""
+    for path in (folder / "trunkline.toml", user_file(env)):
+        if path.is_file():
+            return path
+    return None
+
+
+def load(path: Path | None, *, env: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Config:
+    """Read a file (or none), then let the environment and then the flags have their say."""
+    document = read_document(path) if path else {}
+    config = parse(document, env=env)
+    overrides = {f"gateway.{key}": value for key, value in (flags or {}).items() if value is not None}
+    gateway = _override(config.gateway, "gateway", env, overrides)
+    return dataclasses.replace(config, gateway=gateway, home=default_home(env), source=path)
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """A file's content: TOML, or JSON as MCP clients write it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"There is no file {path}.", hint="Name another with --config.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from error
+    try:
+        if path.suffix == ".toml":
+            return tomllib.loads(text)
+        return _object(json.loads(_without_comments(text)), str(path))
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+        raise ConfigError(f"{path} is not valid {path.suffix.lstrip('.').upper() or 'JSON'}: {error}.") from error
+
+
+def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
+    """Make a `Config` of a file's content; unknown keys and wrong types are errors that name them."""
+    if "mcpServers" in document or _is_client_file(document):
+        servers = _object(document.get("mcpServers", document.get("servers", {})), "mcpServers")
+        return Config(servers={name: _client_server(name, _object(spec, name), env) for name, spec in servers.items()})
+    _refuse_unknown(document, ("gateway", "servers"), "the file")
+    gateway = _make(GatewayConfig, _object(document.get("gateway", {}), "gateway"), "gateway")
+    gateway, problem = _expanded(gateway, env)
+    if problem:
+        raise ConfigError(f"[gateway]: {problem}", hint="Set it, or write the value itself.")
+    servers = {
+        name: _server(name, _object(spec, f"servers.{name}"), env)
+        for name, spec in _object(document.get("servers", {}), "servers").items()
+    }
+    return Config(gateway=gateway, servers=servers)
+
+
+# A client's own file is taken as it is: keys that mean nothing here are left alone.
+_CLIENT_KEYS = {"serverUrl": "url", "httpUrl": "url", "type": "transport"}
+_CLIENT_TRANSPORTS = {
+    "stdio": "stdio",
+    "http": "http",
+    "streamable-http": "http",
+    "streamableHttp": "http",
+    "streamable_http": "http",
+    "sse": "sse",
+}
+
+
+def _is_client_file(document: Mapping[str, Any]) -> bool:
+    servers = document.get("servers")
+    return isinstance(servers, dict) and "gateway" not in document and ("inputs" in document or any(
+        isinstance(spec, dict) and "type" in spec for spec in cast("dict[str, Any]", servers).values()
+    ))  # fmt: skip
+
+
+def _client_server(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -> ServerSpec:
+    known = {f.name for f in dataclasses.fields(ServerSpec)} - set(HIDDEN_FIELDS)
+    found: dict[str, Any] = {}
+    for key, value in spec.items():
+        key = _CLIENT_KEYS.get(key, key)
+        if key == "transport":
+            value = _CLIENT_TRANSPORTS.get(str(value), "auto")
+        if key == "timeout":
+            continue  # clients write milliseconds or seconds, each in its own way
+        if key in known and value is not None:
+            found[key] = value
+    if spec.get("disabled") is True:
+        found["enabled"] = False
+    if "env" in found:
+        found["env"] = {key: str(value) for key, value in _object(found["env"], f"{name}.env").items()}
+    return _server(name, found, env)
+
+
+def _server(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -> ServerSpec:
+    if not re.fullmatch(r"[^\s/\\]{1,64}", name):
+        raise ConfigError(f"{name!r} cannot be a server's name.", hint="Use 1 to 64 letters, digits, dots or dashes.")
+    made = dataclasses.replace(_make(ServerSpec, spec, f"servers.{name}"), name=name)
+    if bool(made.command) == bool(made.url):
+        what = "no address" if not made.command else "both a command and a URL"
+        raise ConfigError(f"Server {name!r} has {what}.", hint="Give it a `command` or a `url`.")
+    if made.url and not re.match(r"https?://[^/\s]+", made.url) and "${" not in made.url:
+        raise ConfigError(f"The url of server {name!r} is not an http address.")
+    if (made.kind == "stdio") != bool(made.command):
+        raise ConfigError(f"Server {name!r} cannot be reached by {made.transport!r}.", hint="Leave `transport` out.")
+    for option in ("timeout", "max_timeout", "start_timeout", "concurrency", "processes", "answer_limit", "max_pages"):
+        if getattr(made, option) <= 0:
+            raise ConfigError(f"servers.{name}.{option} must be more than 0.")
+    made, problem = _expanded(made, env)
+    return dataclasses.replace(made, problem=problem)
+
+
+def _make(section: type[Any], values: Mapping[str, Any], where: str) -> Any:
+    names = [f.name for f in dataclasses.fields(section) if f.name not in HIDDEN_FIELDS]
+    _refuse_unknown(values, names, where)
+    try:
+        return msgspec.convert(dict(values), section)
+    except msgspec.ValidationError as error:
+        text = str(error).replace(" - at `$.", f" (at `{where}.")
+        raise ConfigError(f"{where}: {text}{')' if '(at' in text else ''}.") from error
+
+
+def _override(section: GatewayConfig, where: str, env: Mapping[str, str], flags: Mapping[str, Any]) -> GatewayConfig:
+    values: dict[str, Any] = {}
+    for option in dataclasses.fields(section):
+        variable = f"TRUNKLINE_{where}_{option.name}".upper()
+        value = flags.get(f"{where}.{option.name}", env.get(variable))
+        if value is None:
+            continue
+        if str(option.type).startswith("tuple") and isinstance(value, str):
+            value = tuple(part for part in value.split(",") if part)
+        values[option.name] = value
+    try:
+        return msgspec.convert(dataclasses.asdict(section) | values, GatewayConfig, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {error}.") from error
+
+
+def _refuse_unknown(values: Mapping[str, Any], known: Any, where: str) -> None:
+    for key in values:
+        if key not in known:
+            close = difflib.get_close_matches(key, list(known), 1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"Known are: {', '.join(known)}."
+            raise ConfigError(f"{where} has no option {key!r}.", hint=hint)
+
+
+def _object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be a table of keys and values.")
+    return cast("dict[str, Any]", value)
+
+
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+def _expanded(section: Any, env: Mapping[str, str]) -> tuple[Any, str]:
+    """Put variables in the place of `${env:NAME}`, and say which are missing."""
+    missing: list[str] = []
+
+    def expand(value: Any) -> Any:
+        if isinstance(value, str):
+            return _VARIABLE.sub(replace, value)
+        if isinstance(value, tuple):
+            return tuple(expand(item) for item in cast("tuple[Any, ...]", value))
+        if isinstance(value, dict):
+            return {key: expand(item) for key, item in cast("dict[str, Any]", value).items()}
+        return value
+
+    def replace(found: re.Match[str]) -> str:
+        value = env.get(found[1]) if found[1] in env else found.group(2)
+        if not isinstance(value, str):
+            missing.append(found[1])
+            return ""
+        return value
+
+    changed = {f.name: expand(getattr(section, f.name)) for f in dataclasses.fields(section)}
+    made = dataclasses.replace(section, **changed)
+    names = ", ".join(sorted(set(missing)))
+    return made, f"the environment variable {names} is not set." if missing else ""
+
+
+def _without_comments(text: str) -> str:
+    """JSON as VS Code writes it: comments and trailing commas outside strings go."""
+    kept = re.sub(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', lambda found: found[1] or " ", text, flags=re.DOTALL)
+    return re.sub(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', lambda found: found[1] or "", kept)
