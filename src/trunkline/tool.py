@@ -43,6 +43,25 @@ class Annotations:
 UNKNOWN = Annotations()
 
 
+@dataclass(frozen=True, slots=True)
+class ToolOptions(Annotations):
+    """`[servers.NAME.tools.TOOL]`: what the operator says of a tool, before what its server says."""
+
+    category: str = ""
+    """Category it is listed under; default is told from its words."""
+    cache_ttl: float | None = None
+    """Seconds its answers are kept, if `[cache]` is enabled; 0 keeps none, any other number even those of a write."""
+    validate: bool | None = None
+    """Whether its arguments are checked against its schema; default is `[middleware]`'s."""
+    timeout: float | None = None
+    """Seconds a call of it may take, questions and retries included; default is `[middleware]`'s."""
+    retries: int | None = None
+    """How often a call of it that is safe to repeat is tried again; default is `[middleware]`'s."""
+
+
+NO_OPTIONS = ToolOptions()
+
+
 def _empty_schema() -> Mapping[str, Any]:
     return {"type": "object", "properties": {}}
 
