@@ -1,0 +1,47 @@
+"""Answers in calls that are made in Python: what code that uses the hub can be asked, it says by giving handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from trunkline.call.elicit.bridge import answer_here
+from trunkline.call.elicit.manager import ElicitationManager
+from trunkline.model import Answer, Call, Caller, Question
+from trunkline.wire.members import decode, encode
+from trunkline.wire.questions import CAPABILITY
+
+AnswerHandler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Takes the params of a request, and gives its result."""
+
+
+class Here:
+    """Questions to a person go to `elicitation`; what servers ask of a model or a client, to handlers of its own."""
+
+    def __init__(self) -> None:
+        self.elicitation = ElicitationManager()
+        self._handlers: dict[str, AnswerHandler] = {}
+
+    def on_request(self, method: str, handler: AnswerHandler) -> None:
+        """Answer `sampling/createMessage` or `roots/list`."""
+        if method not in CAPABILITY or method == "elicitation/create":
+            raise ValueError(f"Servers do not ask {method!r} here; for questions to a person see `elicitation`.")
+        self._handlers[method] = handler
+
+    def caller(self, user: str) -> Caller:
+        """Who calls, and what it can be asked."""
+        declared: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}} if self.elicitation.has_handler else {}
+        declared |= {CAPABILITY[method]: {} for method in self._handlers}
+        return Caller(capabilities=encode(declared), user=user)
+
+    async def answer(self, call: Call, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
+        """Answer all questions, at once."""
+        answers = await asyncio.gather(*(self._answer(call, question) for question in questions.values()))
+        return dict(zip(questions, answers, strict=True))
+
+    async def _answer(self, call: Call, question: Question) -> Answer:
+        handler = self._handlers.get(question.method)
+        if handler is not None:
+            return Answer(result=encode(await handler(decode(question.params or b"{}"))))
+        return await answer_here(self.elicitation, question, call)
