@@ -1,0 +1,110 @@
+"""Asks a person before a tool runs that needs a person's agreement; where nobody can agree, it does not run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware
+from trunkline.call.middleware.logs import one_line
+from trunkline.catalog.annotations import requires_confirmation
+from trunkline.errors import ConfigError
+from trunkline.tool import Tool, ToolResult
+
+if TYPE_CHECKING:
+    from trunkline.call.middleware.chain import Asker
+
+log = logging.getLogger("trunkline")
+CANCELLED = "Operation cancelled by user"
+NOBODY = "Operation cancelled: it needs a person's agreement, and nobody can be asked"
+SHOWN_ARGUMENTS = 8
+
+
+def create_confirmation_middleware(
+    *, timeout: float = 60.0, confirm_label: str = "Yes, proceed", cancel_label: str = "Cancel"
+) -> ToolMiddleware:
+    """Asks once in a call, however many attempts it takes; silence, an error and a no all mean no."""
+    if not timeout > 0:
+        raise ConfigError(f"`timeout` is {timeout!r}.", hint="Give a person more than 0 seconds.")
+
+    async def confirm(tool: Tool, params: dict[str, Any], context: ToolContext, call_next: CallNext) -> ToolResult:
+        if requires_confirmation(tool):
+            why = await refusal(tool, params, context, timeout=timeout, labels=(confirm_label, cancel_label))
+            if why:
+                return cancelled(tool, why)
+        return await call_next()
+
+    return confirm
+
+
+async def refusal(
+    tool: Tool,
+    params: Mapping[str, Any],
+    context: ToolContext,
+    *,
+    elicitation: Asker | None = None,
+    timeout: float = 60.0,
+    labels: tuple[str, str] = ("Yes, proceed", "Cancel"),
+) -> str:
+    """Why the tool may not run; empty once somebody agreed. A person is asked at most once in a call."""
+    async with context.asking:
+        if context.confirmed:
+            return ""
+        if not context.refused:
+            asker = elicitation or context.elicitation
+            if asker is None:
+                context.refused = NOBODY
+            elif await _agreed(asker, tool, params, context, timeout=timeout, labels=labels):
+                context.confirmed = True
+            else:
+                context.refused = CANCELLED
+        return context.refused
+
+
+def cancelled(tool: Tool, why: str) -> ToolResult:
+    """The answer of a tool that was not run."""
+    return ToolResult.failed(why, tool_name=tool.name, cancelled=True)
+
+
+async def _agreed(
+    elicitation: Asker,
+    tool: Tool,
+    params: Mapping[str, Any],
+    context: ToolContext,
+    *,
+    timeout: float,
+    labels: tuple[str, str],
+) -> bool:
+    try:
+        answer = await elicitation.confirm(
+            _question(tool, params),
+            tool_name=tool.name,
+            server_id=context.server or tool.server,
+            confirm_label=labels[0],
+            cancel_label=labels[1],
+            timeout=timeout,
+        )
+    except Exception:  # whoever shows the question is somebody else's code, and a broken dialogue is not a yes
+        log.exception("Nobody could be asked about %s.", one_line(tool.name))
+        return False
+    return answer is True
+
+
+def _question(tool: Tool, params: Mapping[str, Any]) -> str:
+    name = one_line(tool.name)
+    what = "destructive" if tool.annotations.destructive_hint else "sensitive"
+    return f"This operation ({name}{_arguments(params)}) is {what} and requires confirmation. Do you want to proceed?"
+
+
+def _arguments(params: Mapping[str, Any]) -> str:
+    # Their names alone: values may be secrets, and a question is shown, logged and passed on.
+    names = [one_line(str(name))[:40] for name in list(params)[:SHOWN_ARGUMENTS]]
+    if not names:
+        return ""
+    more = len(params) - len(names)
+    return f", with {', '.join(names)}" + (f" and {more} more" if more else "")
+
+
+confirmation_middleware = create_confirmation_middleware()
+"""Asks before tools that destroy something, or that a person must agree to."""

@@ -1,0 +1,120 @@
+"""Keeps tools and middleware together, and runs the one through the other."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from trunkline.call.elicit.manager import ElicitationManager
+from trunkline.call.middleware.chain import ToolContext, ToolMiddleware, copied, create_tool_middleware_chain
+from trunkline.call.middleware.confirm import confirmation_middleware
+from trunkline.call.middleware.function import run_function
+from trunkline.call.middleware.logs import logging_middleware
+from trunkline.call.middleware.validate import validation_middleware
+from trunkline.call.middleware.wrap import ToolWrapperOptions, is_wrapped, wrap_tool_with_elicitation
+from trunkline.errors import ConfigError, InvalidArgumentsError, UnknownNameError
+from trunkline.tool import Tool, ToolResult
+
+if TYPE_CHECKING:
+    from trunkline.call.elicit.kinds import ElicitationHandler
+
+_QUIET = ToolWrapperOptions(enable_logging=False)
+
+
+class ToolIntegrationManager:
+    """Tools by name, behind middleware; a tool that needs a person's agreement asks even where no middleware does."""
+
+    def __init__(
+        self, middlewares: Iterable[ToolMiddleware] = (), *, elicitation: ElicitationManager | None = None
+    ) -> None:
+        self._middlewares = list(middlewares)
+        self._chain = create_tool_middleware_chain(self._middlewares)
+        self._elicitation = elicitation
+        self._tools: dict[str, Tool] = {}
+
+    @property
+    def middlewares(self) -> tuple[ToolMiddleware, ...]:
+        """What calls pass through, the outermost first."""
+        return tuple(self._middlewares)
+
+    @property
+    def elicitation(self) -> ElicitationManager | None:
+        """Who is asked, if anybody is."""
+        return self._elicitation
+
+    def use(self, middleware: ToolMiddleware) -> ToolIntegrationManager:
+        """Let calls pass through one more middleware, inside those before it; calls under way do not notice."""
+        self._middlewares.append(middleware)
+        self._chain = create_tool_middleware_chain(self._middlewares)
+        return self
+
+    def set_elicitation_handler(self, handler: ElicitationHandler) -> ToolIntegrationManager:
+        """Say who asks the person."""
+        if self._elicitation is None:
+            self._elicitation = ElicitationManager()
+        self._elicitation.register_handler(handler)
+        return self
+
+    def register_tool(self, tool: Tool, *, replace: bool = False) -> ToolIntegrationManager:
+        """Offer a tool; raises ConfigError for a name that is taken, unless the other is to be replaced."""
+        if not tool.name:
+            raise ConfigError("A tool has no name.", hint="Give it one to be called by.")
+        if tool.name in self._tools and not replace:
+            raise ConfigError(
+                f"There is a tool {tool.name!r} already.", hint="Pass `replace=True`, or give it another name."
+            )
+        self._tools[tool.name] = tool if is_wrapped(tool) else wrap_tool_with_elicitation(tool, _QUIET)
+        return self
+
+    def register_tools(self, tools: Iterable[Tool], *, replace: bool = False) -> ToolIntegrationManager:
+        """Offer several tools, one after the other."""
+        for tool in tools:
+            self.register_tool(tool, replace=replace)
+        return self
+
+    def unregister_tool(self, name: str) -> bool:
+        """Offer a tool no longer; whether there was one."""
+        return self._tools.pop(name, None) is not None
+
+    def get_tool(self, name: str) -> Tool | None:
+        """The tool of that name."""
+        return self._tools.get(name)
+
+    def get_tools(self) -> list[Tool]:
+        """All tools, in the order they came."""
+        return list(self._tools.values())
+
+    async def execute_tool(
+        self, name: str, params: Mapping[str, Any] | None = None, context: ToolContext | None = None
+    ) -> ToolResult:
+        """Run a tool through the middleware.
+
+        A tool that fails gives a result with `is_error`. A TrunklineError is raised when the call could not be made
+        or a server let us down: UnknownNameError, InvalidArgumentsError, UpstreamTimeoutError and the like.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            raise UnknownNameError(f"There is no tool {name!r}.", hint=self._meant(name))
+        if not isinstance(cast("Any", params), Mapping | None):
+            raise InvalidArgumentsError(f"The arguments of tool {name!r} have no names.", hint="Pass a dict.")
+        asked = context or ToolContext()
+        call = asked.for_call(
+            elicitation=asked.elicitation or self._elicitation, server=asked.server or tool.server, attempt=1
+        )
+
+        async def run(given: Mapping[str, Any] | None = None, /) -> ToolResult:
+            return await run_function(tool, dict(given or {}))
+
+        return await self._chain(tool, copied(params or {}), call, run)
+
+    def _meant(self, name: str) -> str:
+        close = difflib.get_close_matches(name[:100], self._tools, n=3)
+        return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+global_tool_integration_manager = ToolIntegrationManager(
+    # Arguments are checked first: nobody should be asked to agree to a call that cannot be made.
+    (logging_middleware, validation_middleware, confirmation_middleware)
+)
+"""One for the whole program, with logging, validation and confirmation."""

@@ -1,0 +1,59 @@
+"""Writes one line for every use of a tool: who used which, how it ended, and how long it took."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware
+from trunkline.tool import Tool, ToolResult
+
+log = logging.getLogger("trunkline.tools")
+LONGEST_NAME = 200
+
+
+def create_logging_middleware(
+    *, logger: logging.Logger = log, level: int = logging.INFO, clock: Callable[[], float] = time.perf_counter
+) -> ToolMiddleware:
+    """Logging into a logger of one's own; arguments and answers are never written, for they may be secrets."""
+
+    async def note(tool: Tool, params: dict[str, Any], context: ToolContext, call_next: CallNext) -> ToolResult:
+        begin = clock()
+        outcome = "interrupted"
+        try:
+            result = await call_next()
+            outcome = _outcome(result)
+            return result
+        except Exception as error:
+            outcome = type(error).__name__
+            raise
+        finally:
+            logger.log(
+                level,
+                "tool=%s server=%s user=%s outcome=%s duration=%.3fs",
+                one_line(tool.name),
+                one_line(context.server or tool.server) or "-",
+                one_line(context.user) or "-",
+                outcome,
+                clock() - begin,
+            )
+
+    return note
+
+
+def one_line(text: str) -> str:
+    """A name that cannot forge a line of the log, nor fill it."""
+    shown = text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+    return shown if shown.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)
+
+
+def _outcome(result: ToolResult) -> str:
+    if not result.is_error:
+        return "answered"
+    return "cancelled" if result.meta.get("cancelled") else "failed"
+
+
+logging_middleware = create_logging_middleware()
+"""Logs to `trunkline.tools`."""
