@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,10 +48,12 @@ def faulty_http(*flags: str) -> Generator[str]:
             process.stdout.close()
 
 
-def make_config(home: Path, servers: dict[str, Any], **gateway: Any) -> Config:
-    """A configuration with a home of its own and a free port."""
-    made = parse({"gateway": {"port": 0, **gateway}, "servers": servers}, env=os.environ)
-    return Config(made.gateway, made.servers, home)
+def make_config(
+    home: Path, servers: dict[str, Any], *, sections: Mapping[str, Any] | None = None, **gateway: Any
+) -> Config:
+    """A configuration with a home of its own and a free port; `sections` are further tables of the file."""
+    made = parse({"gateway": {"port": 0, **gateway}, "servers": servers, **(sections or {})}, env=os.environ)
+    return dataclasses.replace(made, home=home)
 
 
 @asynccontextmanager

@@ -2,16 +2,15 @@
 
 import asyncio
 
-from trunkline.catalog.annotations import (
+from trunkline import (
     create_annotated_tool,
-    effective,
     filter_tools_by_annotations,
-    from_mcp,
     get_annotation_summary,
     get_tool_safety_level,
     is_safe_to_retry,
     requires_confirmation,
 )
+from trunkline.catalog.annotations import effective, from_mcp
 from trunkline.catalog.infer import infer
 
 

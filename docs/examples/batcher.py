@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from trunkline.call.batch import BatchCompleted, BatchRequest, BatchResult, FlushTriggered, RequestBatcher
-from trunkline.call.toolbatch import ToolCallBatcher
+from trunkline import BatchRequest, BatchResult, RequestBatcher, ToolCallBatcher
+from trunkline.call.batch import BatchCompleted, FlushTriggered
 
 
 async def run_batch(requests: list[BatchRequest]) -> list[BatchResult]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from trunkline.call.cache import CacheEvict, ToolCache
-from trunkline.call.results import ToolResultCache
-from trunkline.tool import ToolResult
+from trunkline import ToolCache, ToolResult, ToolResultCache
+from trunkline.call.cache import CacheEvict
 
 
 async def fetch_user(number: int) -> dict[str, object]:

@@ -8,16 +8,21 @@ import sys
 import time
 from typing import Any
 
-from trunkline.call.elicit.kinds import Elicitation
-from trunkline.call.middleware.chain import CallNext, ToolContext
-from trunkline.call.middleware.confirm import confirmation_middleware
-from trunkline.call.middleware.deadline import create_timeout_middleware
-from trunkline.call.middleware.integration import ToolIntegrationManager
-from trunkline.call.middleware.logs import logging_middleware
-from trunkline.call.middleware.retry import create_retry_middleware
-from trunkline.call.middleware.validate import validation_middleware
+from trunkline import (
+    Annotations,
+    CallNext,
+    Elicitation,
+    Tool,
+    ToolContext,
+    ToolIntegrationManager,
+    ToolResult,
+    confirmation_middleware,
+    create_retry_middleware,
+    create_timeout_middleware,
+    logging_middleware,
+    validation_middleware,
+)
 from trunkline.errors import InvalidArgumentsError, UnreachableError
-from trunkline.tool import Annotations, Tool, ToolResult
 
 SKU = {"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]}
 failures = iter([UnreachableError("The warehouse does not answer.")])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from trunkline import Elicitation, ElicitationManager, ElicitationProtocolAdapter, FormField, SelectOption
 from trunkline.call.elicit.events import ElicitationRequested, ElicitationResponded
-from trunkline.call.elicit.fields import FormField, SelectOption
-from trunkline.call.elicit.kinds import ConfirmationRequest, Elicitation, FormRequest, SecretRequest, SelectRequest
-from trunkline.call.elicit.manager import ElicitationManager, answered_elsewhere
-from trunkline.call.elicit.protocol import ElicitationProtocolAdapter
+from trunkline.call.elicit.kinds import ConfirmationRequest, FormRequest, SecretRequest, SelectRequest
+from trunkline.call.elicit.manager import answered_elsewhere
 
 
 async def person(request: Elicitation) -> object:

@@ -5,24 +5,191 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Config", "Hub", "Scope", "ServerSpec", "ToolResult", "TrunklineError", "__version__", "open_hub"]
+__all__ = [
+    "DEFAULT_BATCH_CONFIG",
+    "DEFAULT_CACHE_CONFIG",
+    "DEFAULT_ROUTER_CONFIG",
+    "Annotations",
+    "BatchConfig",
+    "BatchRequest",
+    "BatchResult",
+    "CacheConfig",
+    "CacheStats",
+    "CallNext",
+    "Config",
+    "Elicitation",
+    "ElicitationManager",
+    "ElicitationManagerConfig",
+    "ElicitationProtocolAdapter",
+    "ElicitationResponse",
+    "FileReference",
+    "FormField",
+    "Hub",
+    "MultiServerConfig",
+    "MultiServerManager",
+    "RequestBatcher",
+    "RouteContext",
+    "RouterConfig",
+    "RoutingDecision",
+    "Scope",
+    "Secret",
+    "SelectOption",
+    "ServerSpec",
+    "ServerWeight",
+    "Tool",
+    "ToolCache",
+    "ToolCallBatcher",
+    "ToolContext",
+    "ToolIntegrationManager",
+    "ToolMiddleware",
+    "ToolResult",
+    "ToolResultCache",
+    "ToolRouter",
+    "ToolWrapperOptions",
+    "TrunklineError",
+    "__version__",
+    "confirmation_middleware",
+    "create_annotated_tool",
+    "create_confirmation_middleware",
+    "create_confirmation_request",
+    "create_elicitation_context",
+    "create_form_request",
+    "create_logging_middleware",
+    "create_request_batcher",
+    "create_retry_middleware",
+    "create_select_request",
+    "create_text_input_request",
+    "create_timeout_middleware",
+    "create_tool_cache",
+    "create_tool_call_batcher",
+    "create_tool_middleware_chain",
+    "create_tool_result_cache",
+    "create_tool_router",
+    "create_validation_middleware",
+    "filter_tools_by_annotations",
+    "get_annotation_summary",
+    "get_tool_safety_level",
+    "global_elicitation_manager",
+    "global_elicitation_protocol",
+    "global_multi_server_manager",
+    "global_tool_integration_manager",
+    "infer_annotations",
+    "is_elicitation_protocol_message",
+    "is_safe_to_retry",
+    "logging_middleware",
+    "merge_annotations",
+    "open_hub",
+    "requires_confirmation",
+    "validate_annotations",
+    "validation_middleware",
+    "wrap_tool_with_elicitation",
+    "wrap_tools_with_elicitation",
+]
 
 if TYPE_CHECKING:
+    from trunkline.balance.member import ServerWeight
+    from trunkline.call.batch import (
+        DEFAULT_BATCH_CONFIG,
+        BatchConfig,
+        BatchRequest,
+        BatchResult,
+        RequestBatcher,
+        create_request_batcher,
+    )
+    from trunkline.call.cache import DEFAULT_CACHE_CONFIG, CacheConfig, CacheStats, ToolCache, create_tool_cache
+    from trunkline.call.elicit.fields import FileReference, FormField, Secret, SelectOption
+    from trunkline.call.elicit.kinds import Elicitation, ElicitationResponse
+    from trunkline.call.elicit.manager import (
+        ElicitationManager,
+        ElicitationManagerConfig,
+        create_elicitation_context,
+        global_elicitation_manager,
+    )
+    from trunkline.call.elicit.protocol import (
+        ElicitationProtocolAdapter,
+        create_confirmation_request,
+        create_form_request,
+        create_select_request,
+        create_text_input_request,
+        global_elicitation_protocol,
+        is_elicitation_protocol_message,
+    )
+    from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware, create_tool_middleware_chain
+    from trunkline.call.middleware.confirm import confirmation_middleware, create_confirmation_middleware
+    from trunkline.call.middleware.deadline import create_timeout_middleware
+    from trunkline.call.middleware.integration import ToolIntegrationManager, global_tool_integration_manager
+    from trunkline.call.middleware.logs import create_logging_middleware, logging_middleware
+    from trunkline.call.middleware.retry import create_retry_middleware
+    from trunkline.call.middleware.validate import create_validation_middleware, validation_middleware
+    from trunkline.call.middleware.wrap import (
+        ToolWrapperOptions,
+        wrap_tool_with_elicitation,
+        wrap_tools_with_elicitation,
+    )
+    from trunkline.call.results import ToolResultCache, create_tool_result_cache
+    from trunkline.call.route import (
+        DEFAULT_ROUTER_CONFIG,
+        RouteContext,
+        RouterConfig,
+        RoutingDecision,
+        ToolRouter,
+        create_tool_router,
+    )
+    from trunkline.call.toolbatch import ToolCallBatcher, create_tool_call_batcher
+    from trunkline.catalog.annotations import (
+        create_annotated_tool,
+        filter_tools_by_annotations,
+        get_annotation_summary,
+        get_tool_safety_level,
+        infer_annotations,
+        is_safe_to_retry,
+        merge_annotations,
+        requires_confirmation,
+        validate_annotations,
+    )
     from trunkline.config import Config, ServerSpec
+    from trunkline.control.groups import MultiServerConfig, MultiServerManager, global_multi_server_manager
     from trunkline.errors import TrunklineError
     from trunkline.hub import Hub, open_hub
     from trunkline.model import Scope
-    from trunkline.tool import ToolResult
+    from trunkline.tool import Annotations, Tool, ToolResult
 
-_HOMES = {
-    "Config": "config",
-    "ServerSpec": "config",
-    "TrunklineError": "errors",
-    "Hub": "hub",
-    "open_hub": "hub",
-    "Scope": "model",
-    "ToolResult": "tool",
+_NAMES = {
+    "balance.member": "ServerWeight",
+    "call.batch": "BatchConfig BatchRequest BatchResult DEFAULT_BATCH_CONFIG RequestBatcher create_request_batcher",
+    "call.cache": "CacheConfig CacheStats DEFAULT_CACHE_CONFIG ToolCache create_tool_cache",
+    "call.elicit.fields": "FileReference FormField Secret SelectOption",
+    "call.elicit.kinds": "Elicitation ElicitationResponse",
+    "call.elicit.manager": (
+        "ElicitationManager ElicitationManagerConfig create_elicitation_context global_elicitation_manager"
+    ),
+    "call.elicit.protocol": (
+        "ElicitationProtocolAdapter create_confirmation_request create_form_request create_select_request "
+        "create_text_input_request global_elicitation_protocol is_elicitation_protocol_message"
+    ),
+    "call.middleware.chain": "CallNext ToolContext ToolMiddleware create_tool_middleware_chain",
+    "call.middleware.confirm": "confirmation_middleware create_confirmation_middleware",
+    "call.middleware.deadline": "create_timeout_middleware",
+    "call.middleware.integration": "ToolIntegrationManager global_tool_integration_manager",
+    "call.middleware.logs": "create_logging_middleware logging_middleware",
+    "call.middleware.retry": "create_retry_middleware",
+    "call.middleware.validate": "create_validation_middleware validation_middleware",
+    "call.middleware.wrap": "ToolWrapperOptions wrap_tool_with_elicitation wrap_tools_with_elicitation",
+    "call.results": "ToolResultCache create_tool_result_cache",
+    "call.route": "DEFAULT_ROUTER_CONFIG RouteContext RouterConfig RoutingDecision ToolRouter create_tool_router",
+    "call.toolbatch": "ToolCallBatcher create_tool_call_batcher",
+    "catalog.annotations": (
+        "create_annotated_tool filter_tools_by_annotations get_annotation_summary get_tool_safety_level "
+        "infer_annotations is_safe_to_retry merge_annotations requires_confirmation validate_annotations"
+    ),
+    "config": "Config ServerSpec",
+    "control.groups": "MultiServerConfig MultiServerManager global_multi_server_manager",
+    "errors": "TrunklineError",
+    "hub": "Hub open_hub",
+    "model": "Scope",
+    "tool": "Annotations Tool ToolResult",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from trunkline.tool import ToolOptions
+
 
 @dataclass(frozen=True)
 class GatewayConfig:
@@ -24,6 +26,8 @@ class GatewayConfig:
     """Port to listen on; 0 takes a free one."""
     token: str = field(default="", repr=False)
     """Bearer token that callers must send; empty asks for none. Write `${env:NAME}` to keep it out of the file."""
+    public_url: str = ""
+    """Where people reach Trunkline with a browser, such as `https://mcp.example.org`; default is where it listens."""
     users: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Callers that are kept apart, each with a token of its own: `ana = "${env:ANA_TOKEN}"`."""
     allowed_hosts: tuple[str, ...] = ()
@@ -96,7 +100,7 @@ class ServerSpec:
     health_interval: float = 30.0
     """Seconds between health checks; 0 makes none."""
     concurrency: int = 128
-    """Calls that may be in flight to it at once; further ones are refused at once."""
+    """Calls that may be in flight to it at once; further ones wait, as `[batcher]` says."""
     processes: int = 32
     """Connections, each for one call at a time, for callers without a session that it may ask something."""
     answer_limit: int = 16 * 2**20
@@ -105,6 +109,8 @@ class ServerSpec:
     """Pages that are read of each of its lists."""
     enabled: bool = True
     """`false` keeps the entry, but does not use it."""
+    tools: Mapping[str, ToolOptions] = field(default_factory=dict[str, ToolOptions])
+    """What you say of its tools, by name or pattern (`"delete_*"`, `"*"`), in `[servers.NAME.tools.TOOL]`."""
     problem: str = ""
 
     @property
@@ -121,9 +127,119 @@ class ServerSpec:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes when, and only when, something of the server's configuration does."""
-        text = json.dumps(dataclasses.asdict(self), sort_keys=True, default=str)
+        """Changes when, and only when, something changes that its connections depend on."""
+        text = json.dumps({**dataclasses.asdict(self), "tools": {}}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+Strategy = Literal[
+    "round-robin", "least-loaded", "capability-based", "affinity", "priority", "random", "weighted", "failover-only"
+]
+
+
+@dataclass(frozen=True)
+class GroupSpec:
+    """`[groups.NAME]`: equal servers that share calls, and are shown as one under the group's name."""
+
+    name: str = ""
+    servers: tuple[str, ...] = ()
+    """The servers, each with an entry of its own under `[servers]`."""
+    strategy: Literal[""] | Strategy = ""
+    """How one is chosen; default is `[router]`'s."""
+    weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Share of the calls that each gets. If any is given, 50 or more means primary: destructive calls go there."""
+    priorities: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Order with `failover-only`: the lowest that is well gets every call."""
+
+
+@dataclass(frozen=True)
+class CacheSection:
+    """`[cache]`: answers of tools that only read are kept a while, apart for every user."""
+
+    enabled: bool = False
+    """Keep answers at all. Resources are then kept for as long as their server lets them be."""
+    ttl: float = 300.0
+    """Seconds that a tool's answer is kept."""
+    max_size: int = 500
+    """Answers that are kept."""
+    max_bytes: int = 64 * 2**20
+    """Bytes that they may have together."""
+    strategy: Literal["lru", "fifo", "lfu"] = "lru"
+    """Which one leaves when there are too many: least recently used, oldest, least frequently used."""
+    clear_on_write: bool = True
+    """Forget a server's answers when a tool of it is called that may change something."""
+
+
+@dataclass(frozen=True)
+class RouterSection:
+    """`[router]`: how calls are shared among the servers of a group."""
+
+    strategy: Strategy = "least-loaded"
+    """How one is chosen, unless the group says otherwise."""
+    enable_affinity: bool = False
+    """Keep a session, or else a user, on the server that it had before."""
+    affinity_ttl: float = 1800.0
+    """Seconds after which an unused affinity is forgotten."""
+    category_mapping: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Servers that calls of a category of tools go to, where they are well."""
+    fallback_strategy: Strategy = "round-robin"
+    """How the next one is chosen after a server failed a call."""
+    max_retries: int = 3
+    """Further servers that a call is tried on, if nothing happened or if repeating it does no harm."""
+    retry_ratio: float = 0.2
+    """Share of calls that may be tried again, so that a broken server does not double the load of the others."""
+    destructive_fallback: bool = False
+    """Let destructive calls go to servers that are not primary (weight 50 or more) when no primary is well."""
+    eject_after: int = 5
+    """Failures in a row after which a server gets no calls for a while."""
+    eject_error_rate: float = 0.5
+    """Share of failures, of at least ten calls, after which the same happens."""
+    eject_seconds: float = 30.0
+    """How long the first time; then one call is tried, and each further failure doubles it, up to five minutes."""
+    slow_start: float = 30.0
+    """Seconds in which a server that came back grows to its full share of the calls."""
+
+
+@dataclass(frozen=True)
+class BatcherSection:
+    """`[batcher]`: calls that wait because their server already works on as many as its `concurrency` allows."""
+
+    max_queue: int = 256
+    """Calls that may wait for one server, each user in turn; further ones are refused at once."""
+    max_wait: float = 10.0
+    """Seconds that a call waits; then it is refused."""
+    coalesce: bool = False
+    """Let equal calls that only read, made by one user at the same time, share one answer."""
+
+
+@dataclass(frozen=True)
+class AnnotationsSection:
+    """`[annotations]`: what is known of how tools behave."""
+
+    auto_infer: bool = True
+    """Tell from a tool's words what its server does not say; what is in doubt is never called safe."""
+
+
+@dataclass(frozen=True)
+class MiddlewareSection:
+    """`[middleware]`: what happens around every call of a tool. Each tool may differ: `[servers.NAME.tools.TOOL]`."""
+
+    logging: bool = False
+    """One line in the log for each call: tool, server, user, duration, outcome; never arguments."""
+    confirm: Literal["marked", "destructive", "writes", "never"] = "marked"
+    """Calls a person must agree to: of tools marked `requires_confirmation`; also destructive ones; also all writes."""
+    confirm_timeout: float = 60.0
+    """Seconds a person has to agree; no answer means no."""
+    validate: bool = False
+    """Check arguments against the tool's schema before the server sees them."""
+    elicit_missing: bool = False
+    """Ask for required arguments that are missing, where somebody can be asked."""
+    timeout: float = 0.0
+    """Seconds a call may take, questions and retries included; 0 leaves it to the server's `timeout`."""
+    retries: int = 0
+    """How often a call that is safe to repeat is tried again after a passing failure."""
+    retry_delay: float = 1.0
+    """Seconds before the first retry, at most; doubled for each further one, with jitter."""
 
 
 @dataclass(frozen=True)
@@ -132,9 +248,25 @@ class Config:
 
     gateway: GatewayConfig = field(default_factory=GatewayConfig)
     servers: Mapping[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
+    groups: Mapping[str, GroupSpec] = field(default_factory=dict[str, GroupSpec])
+    annotations: AnnotationsSection = field(default_factory=AnnotationsSection)
+    middleware: MiddlewareSection = field(default_factory=MiddlewareSection)
+    cache: CacheSection = field(default_factory=CacheSection)
+    router: RouterSection = field(default_factory=RouterSection)
+    batcher: BatcherSection = field(default_factory=BatcherSection)
     home: Path = field(default_factory=lambda: default_home(os.environ))
     source: Path | None = None
 
+
+SECTIONS: Mapping[str, type[Any]] = {
+    "gateway": GatewayConfig,
+    "annotations": AnnotationsSection,
+    "middleware": MiddlewareSection,
+    "cache": CacheSection,
+    "router": RouterSection,
+    "batcher": BatcherSection,
+}
+"""Tables of the file that hold options of their own; each is a field of `Config`."""
 
 HIDDEN_FIELDS = ("name", "problem")
 """Fields that are not options."""

@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import os
+import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from trunkline.balance.budget import RetryBudget
+from trunkline.call.around import MiddlewareStage, result_of
+from trunkline.call.ask import ElicitStage
+from trunkline.call.crowd import BatchStage
+from trunkline.call.elicit.bridge import OpenPage
+from trunkline.call.elicit.here import AnswerHandler, Here
+from trunkline.call.elicit.manager import ElicitationManager
 from trunkline.call.entry import EntryStage, find_resource, unknown
+from trunkline.call.keep import CacheStage
+from trunkline.call.lanes import Lane, Lanes, Limits
+from trunkline.call.middleware.chain import ToolMiddleware
+from trunkline.call.policy import Policy
 from trunkline.call.send import SendStage
+from trunkline.call.share import RouteStage
 from trunkline.call.stage import Stage, join
+from trunkline.call.suspend import Suspended
+from trunkline.call.tally import Tallies
 from trunkline.call.tasks import TaskStage
 from trunkline.config import Config, ServerSpec
 from trunkline.control.registry import Changed, Registry
 from trunkline.control.shelf import Shelf
 from trunkline.control.supervisor import Supervisor
-from trunkline.errors import ConfigError, ServerRefusedError, UpstreamError
+from trunkline.errors import ServerRefusedError, UpstreamError
+from trunkline.keyfile import seal_key
 from trunkline.model import (
     Answer,
     Call,
@@ -51,7 +69,8 @@ Heard = Callable[[str, str, str, bytes], None]
 
 AskOwner = Callable[[str, str, bytes], asyncio.Future[Answer]]
 
-PYTHON_META = meta.Meta(MODERN_VERSIONS[0], b"{}", CLIENT_INFO)
+_CHANGES = ("list_changed", "resources/updated")
+"""After these, what a server said before may no longer be true."""
 
 
 class Hub:
@@ -61,13 +80,22 @@ class Hub:
         self.config = config
         self._tasks = tasks
         self._specs: dict[str, ServerSpec] = {}
-        self._registry = Registry(config.gateway)
+        self._registry = Registry(config, self._learn)
         self._shelf = Shelf(config.home)
         self._supervisors: dict[str, tuple[Supervisor, asyncio.Task[Any]]] = {}
         self._hearers: list[Heard] = []
         self.ask_owner: AskOwner = _nobody
         """How the gateway is asked on behalf of a server that asks outside a call."""
+        self.open_page: OpenPage | None = None
+        """How the gateway lets a person answer what must not pass the caller."""
+        self._here = Here()
+        self._middleware: list[ToolMiddleware] = []
+        self.tallies = Tallies(time.monotonic)
+        """How calls went, by server and by tool."""
         self._pool: Pool | None = None
+        self._cache: CacheStage | None = None
+        self._routes = RouteStage({}, config.router)
+        self._lanes = Lanes(self._limits)
 
     # Calling.
 
@@ -79,10 +107,19 @@ class Hub:
         user: str = "",
         thread: str = "",
         timeout: float = 0.0,
+        cached: bool = True,
     ) -> ToolResult:
-        """Call a tool by its shown name. A failing tool is a result with `is_error`, not an exception."""
-        params = meta.stamp({"name": encode(tool), "arguments": encode(dict(arguments or {}))}, PYTHON_META)
-        call = Call("tools/call", tool, params, scope=Scope(user=user, thread=thread), timeout=timeout)
+        """Call a tool by its shown name. A failing tool is a result with `is_error`, not an exception.
+
+        Questions meanwhile are answered by the handler of `elicitation`; `cached=False` wants a fresh answer.
+        """
+        caller = self._here.caller(user)
+        stamp = meta.Meta(MODERN_VERSIONS[0], caller.capabilities, CLIENT_INFO)
+        params = meta.stamp({"name": encode(tool), "arguments": encode(dict(arguments or {}))}, stamp)
+        scope = Scope(user=user, thread=thread)
+        call = Call("tools/call", tool, params, scope=scope, caller=caller, timeout=timeout, cached=cached)
+        if caller.capabilities != b"{}":
+            call.ask = partial(self._here.answer, call)
         reply = await self.relay(call)
         if reply.questions:
             self.withdraw(reply.parked)
@@ -90,7 +127,21 @@ class Hub:
         if reply.error:
             error = decode(reply.error)
             raise ServerRefusedError(str(error.get("message", "")), code=error.get("code", 0), data=error.get("data"))
-        return _decoded(reply.result)
+        return result_of(reply.result)
+
+    def use(self, middleware: ToolMiddleware) -> Hub:
+        """Run `middleware` around every call of a tool, whoever makes it."""
+        self._middleware.append(middleware)
+        return self
+
+    @property
+    def elicitation(self) -> ElicitationManager:
+        """Answers questions in calls that are made here, in Python: give it a handler."""
+        return self._here.elicitation
+
+    def on_request(self, method: str, handler: AnswerHandler) -> None:
+        """Answer what servers ask of callers here: `sampling/createMessage` or `roots/list`, params in, result out."""
+        self._here.on_request(method, handler)
 
     async def relay(self, call: Call) -> Reply:
         """Pass one call through the stages, as the gateway does."""
@@ -116,7 +167,9 @@ class Hub:
 
     def withdraw(self, parked: Parked | None) -> None:
         """Nobody will answer: the server is told that the call is off."""
-        if isinstance(parked, Exchange):
+        if isinstance(parked, Suspended):
+            parked.withdraw()
+        elif isinstance(parked, Exchange):
             connection = cast("Connection", parked.connection)
             connection.cancel(parked, "Nobody answered the question.")
             self._live().give_back(connection, clean=False)
@@ -136,6 +189,23 @@ class Hub:
     def servers(self) -> list[ServerView]:
         """Every server, and how it fares."""
         return list(self.snapshot.servers.values())
+
+    def lane(self, server: str) -> Lane:
+        """How many calls a server has, and how many wait."""
+        return self._lanes.of(server)
+
+    def standing(self, server: str) -> dict[str, str]:
+        """The group that a server is in, and how it fares there; empty when it is in none."""
+        for name, router in self._routes.routers.items():
+            state = router.states().get(server)
+            if state is not None:
+                return {"name": name, "health": state.phase.value}
+        return {}
+
+    @property
+    def cache_stats(self) -> dict[str, Any] | None:
+        """How well the cache does; `None` when there is none."""
+        return dataclasses.asdict(self._cache.cache.get_stats()) if self._cache is not None else None
 
     async def ready(self, seconds: float) -> None:
         """Wait until every server was reached or failed once, at most so long."""
@@ -191,17 +261,19 @@ class Hub:
         """Take on another configuration; servers that did not change are not touched. Says what changed."""
         wanted = {name: spec for name, spec in config.servers.items() if spec.enabled}
         news: list[str] = []
-        for name in [name for name, spec in self._specs.items() if wanted.get(name) != spec]:
-            news.append(f"{'changed' if name in wanted else 'removed'} {name}")
-            await self._remove(name)
+        for name, spec in list(self._specs.items()):
+            if name not in wanted or wanted[name].fingerprint != spec.fingerprint:
+                news.append(f"{'changed' if name in wanted else 'removed'} {name}")
+                await self._remove(name)
         self.config = config
-        self._registry.gateway = config.gateway
         for name, spec in wanted.items():
             if name not in self._specs:
                 if f"changed {name}" not in news:
                     news.append(f"added {name}")
                 self._add(spec)
-        self._registry.order(wanted)
+            self._specs[name] = spec
+        self._join()
+        self._registry.configure(config)
         return news
 
     def _add(self, spec: ServerSpec) -> None:
@@ -217,10 +289,11 @@ class Hub:
         await asyncio.gather(task, return_exceptions=True)
         await self._live().remove(name)
         self._registry.remove(name)
+        self.tallies.forget(name)
 
     def _supervisor_of(self, uri: str, method: str) -> Supervisor:
         entry = find_resource(uri, self.snapshot)
-        server = entry.server if entry is not None else self.snapshot.bare
+        server = (entry.members or (entry.server,))[0] if entry is not None else self.snapshot.bare
         if not server:
             raise unknown(Call(method, uri, {}), self.snapshot)
         return self._supervisors[server][0]
@@ -232,17 +305,48 @@ class Hub:
     # Called by `open_hub`.
 
     def attach(self, pool: Pool) -> None:
-        """Join the stages: the one place where their order is written."""
+        """Calls go to the servers of this pool."""
         self._pool = pool
+        self._join()
+
+    def _join(self) -> None:
+        """Join the stages: the one place where their order is written. Calls under way keep those they began with."""
+        config = self.config
+        self._routes = RouteStage(config.groups, config.router)
+        self._cache = CacheStage(config.cache, self._identity) if config.cache.enabled else None
+        policy = Policy(config.middleware, self._middleware, RetryBudget(ratio=config.router.retry_ratio))
+        self._lanes.refresh()
         self.stages: tuple[Stage, ...] = (
             TaskStage(Seal(lambda: seal_key(self.config.home))),
             EntryStage(lambda: self._registry.snapshot, lambda: self._registry.settle(self.config.gateway.settle)),
-            SendStage(pool, self._specs, self._report),
+            MiddlewareStage(policy, self._tasks, lambda: self.open_page),
+            *((self._cache,) if self._cache is not None else ()),
+            *((self._routes,) if config.groups else ()),
+            ElicitStage(self.withdraw),
+            BatchStage(self._lanes, coalesce=config.batcher.coalesce),
+            SendStage(self._live(), self._specs, self._report, self.tallies),
         )
         self._handler = join(self.stages)
 
+    def _learn(self, snapshot: Snapshot) -> None:
+        self._routes.learn(snapshot)
+
+    def _identity(self, name: str) -> str:
+        """Changes with the configuration of a server, or of any in a group."""
+        group = self.config.groups.get(name)
+        specs = [self._specs.get(server) for server in (group.servers if group else (name,))]
+        return " ".join(spec.fingerprint for spec in specs if spec is not None)
+
+    def _limits(self, server: str) -> Limits:
+        spec = self._specs.get(server)
+        batcher = self.config.batcher
+        return Limits(spec.concurrency if spec else 1, batcher.max_queue, batcher.max_wait)
+
     def hear(self, line: Line, method: str, params: bytes) -> None:
         """A server said something outside a call."""
+        if self._cache is not None and method.startswith("notifications/") and method.endswith(_CHANGES):
+            groups = (group.name for group in self.config.groups.values() if line.server in group.servers)
+            self._cache.forget(next(groups, line.server))
         found = self._supervisors.get(line.server)
         if found is not None and not line.owner:
             found[0].hear(method)
@@ -288,33 +392,6 @@ def _config(source: Config | str | Path | Iterable[ServerSpec] | None) -> Config
     if isinstance(source, (str, Path)):
         return load(Path(source), env=os.environ)
     return Config(servers={spec.name: spec for spec in source})
-
-
-def seal_key(home: Path) -> bytes:
-    """The key of what must outlive us, such as a task's id: made once, readable by its owner alone."""
-    file = home / "seal.key"
-    try:
-        key = file.read_bytes()
-        if len(key) == 32:
-            return key
-        raise ConfigError(f"{file} is not a key of ours.", hint="Delete it; ids of running tasks will be lost.")
-    except FileNotFoundError:
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        key = os.urandom(32)
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
-            opened.write(key)
-        return key
-
-
-def _decoded(result: bytes) -> ToolResult:
-    decoded = decode(result)
-    return ToolResult(
-        content=decoded.get("content", []),
-        structured=decoded.get("structuredContent"),
-        is_error=decoded.get("isError") is True,
-        meta=decoded.get("_meta", {}),
-        raw=result,
-    )
 
 
 def _nobody(owner: str, method: str, params: bytes) -> asyncio.Future[Answer]:

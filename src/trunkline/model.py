@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from trunkline.tool import UNKNOWN, Annotations
+from trunkline.tool import NO_OPTIONS, UNKNOWN, Annotations, ToolOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,10 @@ class Answer:
     error: bytes = b""
 
 
+Ask = Callable[[Mapping[str, Question]], Awaitable[Mapping[str, Answer]]]
+"""Puts questions to whoever can answer them, all at once."""
+
+
 class Parked(Protocol):
     """A live call that waits for answers; opaque to everyone but the connection that made it."""
 
@@ -107,6 +111,8 @@ class Reply:
     parked: Parked | None = None
     modern: bool = True
     """The era of the server that spoke, so that an edge knows whether to translate."""
+    server: str = ""
+    """The server that spoke; empty for an answer that was kept."""
 
 
 @dataclass(slots=True)
@@ -133,6 +139,14 @@ class Call:
     """The params exactly as sent, while nothing had to be changed in them."""
     parked: Parked | None = None
     answers: Mapping[str, Answer] = field(default_factory=_nothing)
+    ask: Ask | None = None
+    """Who answers questions while the call waits; without it they go to the edge, as part of the reply."""
+    asked: bool = False
+    """Somebody was asked something: the reply is theirs alone."""
+    cached: bool = True
+    """Whether an answer that is kept will do."""
+    elsewhere: bool = False
+    """Another server can take the call, so that a failed one need not be tried again."""
 
 
 class State(StrEnum):
@@ -186,6 +200,10 @@ class Entry:
     """The address of the MCP App that shows the tool's results."""
     annotations: Annotations = UNKNOWN
     """How a tool behaves: what its server and the configuration say, and what can be told from its words."""
+    options: ToolOptions = NO_OPTIONS
+    """What the configuration says of a tool."""
+    members: tuple[str, ...] = ()
+    """Where `server` is a group: the servers of it that offer this."""
 
 
 @dataclass(frozen=True, slots=True)

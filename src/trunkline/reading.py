@@ -13,8 +13,9 @@ from typing import Any, cast
 
 import msgspec
 
-from trunkline.config import HIDDEN_FIELDS, Config, GatewayConfig, ServerSpec, default_home
+from trunkline.config import HIDDEN_FIELDS, SECTIONS, Config, GroupSpec, ServerSpec, default_home
 from trunkline.errors import ConfigError
+from trunkline.tool import ToolOptions
 
 
 def user_file(env: Mapping[str, str]) -> Path:
@@ -36,8 +37,8 @@ def load(path: Path | None, *, env: Mapping[str, str], flags: Mapping[str, Any] 
     document = read_document(path) if path else {}
     config = parse(document, env=env)
     overrides = {f"gateway.{key}": value for key, value in (flags or {}).items() if value is not None}
-    gateway = _override(config.gateway, "gateway", env, overrides)
-    return dataclasses.replace(config, gateway=gateway, home=default_home(env), source=path)
+    sections = {name: _override(getattr(config, name), name, env, overrides) for name in SECTIONS}
+    return dataclasses.replace(config, **sections, home=default_home(env), source=path)
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -61,16 +62,45 @@ def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
     if "mcpServers" in document or _is_client_file(document):
         servers = _object(document.get("mcpServers", document.get("servers", {})), "mcpServers")
         return Config(servers={name: _client_server(name, _object(spec, name), env) for name, spec in servers.items()})
-    _refuse_unknown(document, ("gateway", "servers"), "the file")
-    gateway = _make(GatewayConfig, _object(document.get("gateway", {}), "gateway"), "gateway")
-    gateway, problem = _expanded(gateway, env)
-    if problem:
-        raise ConfigError(f"[gateway]: {problem}", hint="Set it, or write the value itself.")
+    _refuse_unknown(document, (*SECTIONS, "servers", "groups"), "the file")
+    sections = {name: _section(name, _object(document.get(name, {}), name), env) for name in SECTIONS}
     servers = {
         name: _server(name, _object(spec, f"servers.{name}"), env)
         for name, spec in _object(document.get("servers", {}), "servers").items()
     }
-    return Config(gateway=gateway, servers=servers)
+    groups = {
+        name: _group(name, _object(spec, f"groups.{name}"), servers)
+        for name, spec in _object(document.get("groups", {}), "groups").items()
+    }
+    members = [member for group in groups.values() for member in group.servers]
+    for member in members:
+        if members.count(member) > 1:
+            raise ConfigError(f"Server {member!r} is in two groups.", hint="Leave it in one.")
+    return Config(**sections, servers=servers, groups=groups)
+
+
+def _section(name: str, values: Mapping[str, Any], env: Mapping[str, str]) -> Any:
+    made, problem = _expanded(_make(SECTIONS[name], values, name), env)
+    if problem:
+        raise ConfigError(f"[{name}]: {problem}", hint="Set it, or write the value itself.")
+    return made
+
+
+def _group(name: str, spec: Mapping[str, Any], servers: Mapping[str, ServerSpec]) -> GroupSpec:
+    made = dataclasses.replace(_make(GroupSpec, spec, f"groups.{name}"), name=name)
+    if name in servers:
+        raise ConfigError(f"{name!r} is a server and a group.", hint="Give the group another name.")
+    if not made.servers:
+        raise ConfigError(f"Group {name!r} has no servers.", hint='Name some: `servers = ["a", "b"]`.')
+    for member in (*made.servers, *made.weights, *made.priorities):
+        if member not in servers:
+            close = difflib.get_close_matches(member, list(servers), 1)
+            hint = f"Did you mean {close[0]!r}?" if close else "Give it an entry under [servers]."
+            raise ConfigError(f"Group {name!r} names {member!r}, which is no server.", hint=hint)
+    for member, weight in made.weights.items():
+        if weight < 0:
+            raise ConfigError(f"groups.{name}.weights.{member} must be 0 or more.")
+    return made
 
 
 # A client's own file is taken as it is: keys that mean nothing here are left alone.
@@ -113,6 +143,8 @@ def _client_server(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -
 def _server(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -> ServerSpec:
     if not re.fullmatch(r"[^\s/\\]{1,64}", name):
         raise ConfigError(f"{name!r} cannot be a server's name.", hint="Use 1 to 64 letters, digits, dots or dashes.")
+    for tool, options in _object(spec.get("tools", {}), f"servers.{name}.tools").items():
+        _make(ToolOptions, _object(options, f"servers.{name}.tools.{tool}"), f"servers.{name}.tools.{tool}")
     made = dataclasses.replace(_make(ServerSpec, spec, f"servers.{name}"), name=name)
     if bool(made.command) == bool(made.url):
         what = "no address" if not made.command else "both a command and a URL"
@@ -138,7 +170,7 @@ def _make(section: type[Any], values: Mapping[str, Any], where: str) -> Any:
         raise ConfigError(f"{where}: {text}{')' if '(at' in text else ''}.") from error
 
 
-def _override(section: GatewayConfig, where: str, env: Mapping[str, str], flags: Mapping[str, Any]) -> GatewayConfig:
+def _override(section: Any, where: str, env: Mapping[str, str], flags: Mapping[str, Any]) -> Any:
     values: dict[str, Any] = {}
     for option in dataclasses.fields(section):
         variable = f"TRUNKLINE_{where}_{option.name}".upper()
@@ -148,8 +180,10 @@ def _override(section: GatewayConfig, where: str, env: Mapping[str, str], flags:
         if str(option.type).startswith("tuple") and isinstance(value, str):
             value = tuple(part for part in value.split(",") if part)
         values[option.name] = value
+    if not values:
+        return section
     try:
-        return msgspec.convert(dataclasses.asdict(section) | values, GatewayConfig, strict=False)
+        return msgspec.convert(dataclasses.asdict(section) | values, SECTIONS[where], strict=False)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {error}.") from error
 

@@ -27,7 +27,9 @@ class Annotations:
     requires_confirmation: bool | None = None
     """A person must agree before it runs."""
     title: str = ""
+    """A name for people."""
     tags: tuple[str, ...] = ()
+    """Words to find it by."""
     estimated_duration: float | None = None
     """Seconds it usually takes."""
     rate_limit_hint: float | None = None
@@ -35,9 +37,11 @@ class Annotations:
     cost_hint: float | None = None
     """What a call costs, in units of one's own."""
     complexity: Literal["", "simple", "medium", "complex"] = ""
+    """How much it does: `simple`, `medium` or `complex`."""
     security_level: Literal["", "public", "internal", "restricted"] = ""
+    """Whom it is for: `public`, `internal` or `restricted`."""
     audit_required: bool | None = None
-    """Every call of it must be in the audit log."""
+    """Every call of it is logged."""
 
 
 UNKNOWN = Annotations()

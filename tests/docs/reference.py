@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.cli.up import NOT_FLAGS
-from trunkline.config import GatewayConfig, ServerSpec, options
+from trunkline.config import SECTIONS, GroupSpec, ServerSpec, options
+from trunkline.tool import Annotations, ToolOptions
 
 FILE = Path(__file__).parents[2] / "docs" / "configuration.md"
 
@@ -20,26 +21,42 @@ file of a client (`mcpServers`, or VS Code's `servers`) works as it is: keys tha
 any value `${env:NAME}` (or `${NAME}`, or `${NAME:-default}`) stands for an environment variable. A server whose
 variable is missing is shown as unreachable with that reason; the others start.
 
-The file is watched. A change takes effect at once; servers that did not change are not touched. Changes of `[gateway]`
-other than `namespace`, `conflicts` and `prefer` want a restart.
+The file is watched. A change takes effect at once; servers that did not change are not touched, and calls under way
+end as they began. Changes of `[gateway]` other than `namespace`, `conflicts` and `prefer` want a restart.
 """
 
 
 def written() -> str:
     """The whole document."""
-    parts = [INTRODUCTION, "## `[gateway]`\n", "| key | default | variable, flag | |", "|---|---|---|---|"]
-    for option, document in options(GatewayConfig):
-        variable = f"`TRUNKLINE_GATEWAY_{option.name.upper()}`"
-        flag = "" if option.name in NOT_FLAGS else f", `--{option.name.replace('_', '-')}`"
-        parts.append(f"| `{option.name}` | {_default(option)} | {variable}{flag} | {document} |")
-    parts += ["\n## `[servers.NAME]`\n", "| key | default | |", "|---|---|---|"]
-    for option, document in options(ServerSpec):
-        parts.append(f"| `{option.name}` | {_default(option)} | {document} |")
-    return "\n".join(parts) + "\n"
+    parts = [INTRODUCTION]
+    for name, section in SECTIONS.items():
+        parts += [f"## `[{name}]`\n", *_about(section), "| key | default | variable, flag | |", "|---|---|---|---|"]
+        for option, document in options(section):
+            variable = f"`TRUNKLINE_{name.upper()}_{option.name.upper()}`"
+            if name == "gateway" and option.name not in NOT_FLAGS:
+                variable += f", `--{option.name.replace('_', '-')}`"
+            parts.append(f"| `{option.name}` | {_default(option)} | {variable} | {document} |")
+        parts.append("")
+    tables = {
+        "servers.NAME": (ServerSpec,),
+        "servers.NAME.tools.TOOL": (Annotations, ToolOptions),
+        "groups.NAME": (GroupSpec,),
+    }
+    for name, sections in tables.items():
+        parts += [f"## `[{name}]`\n", *_about(sections[-1]), "| key | default | |", "|---|---|---|"]
+        for option, document in [found for section in sections for found in options(section) if found[1]]:
+            parts.append(f"| `{option.name}` | {_default(option)} | {document} |")
+        parts.append("")
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _about(section: type[Any]) -> list[str]:
+    said = " ".join((section.__doc__ or "").split()).partition(": ")[2]
+    return [f"{said[:1].upper()}{said[1:]}\n"] if said else []
 
 
 def _default(option: dataclasses.Field[Any]) -> str:
-    if option.default is dataclasses.MISSING or option.default in ("", ()):
+    if option.default is dataclasses.MISSING or option.default in ("", (), None):
         return ""
     value = str(option.default).lower() if isinstance(option.default, bool) else option.default
     return f"`{value}`"

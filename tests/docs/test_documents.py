@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 import trunkline
 from tests.docs.reference import FILE, written
@@ -24,9 +27,9 @@ def test_the_readme_shows_a_configuration_that_works() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     found = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
 
-    config = parse(tomllib.loads(found[0]), env={"DOCS_TOKEN": "secret"})
+    configs = [parse(tomllib.loads(text), env={"DOCS_TOKEN": "secret"}) for text in found]
 
-    assert set(config.servers) == {"time", "docs"}
+    assert [set(config.servers) for config in configs] == [{"time", "docs"}, {"search-1", "search-2"}]
 
 
 def test_every_command_of_the_readme_exists() -> None:
@@ -39,12 +42,24 @@ def test_every_command_of_the_readme_exists() -> None:
 
 def test_links_between_documents_lead_somewhere() -> None:
     for document in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text(encoding="utf-8")):
+        prose = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", prose):
             assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
-def test_the_public_names_are_these() -> None:
-    public = {name for name in trunkline.__all__ if not name.startswith("_")}
+def test_every_public_name_is_documented() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
-    assert public == {"Config", "Hub", "Scope", "ServerSpec", "ToolResult", "TrunklineError", "open_hub"}
-    assert all(getattr(trunkline, name) for name in public)
+    for name in trunkline.__all__:
+        assert getattr(trunkline, name)
+        assert name.startswith("_") or re.search(rf"\b{name}\b", pages), f"{name} is on no page"
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "docs" / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_every_example_runs_and_stands_on_its_page(example: Path) -> None:
+    page = ROOT / "docs" / f"{example.stem}.md"
+
+    assert example.read_text(encoding="utf-8").strip() in page.read_text(encoding="utf-8")
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout

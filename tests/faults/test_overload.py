@@ -14,6 +14,7 @@ from tests.harness import ModernCaller, faulty, gateway, until
 
 CALLERS = 200
 ROOM = 4
+NO_QUEUE = {"batcher": {"max_queue": 0}}
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -22,7 +23,7 @@ async def test_callers_beyond_a_hung_servers_room_are_told_to_come_back_later(
 ) -> None:
     log = tmp_path / "log"
     servers = {"hung": faulty("--log", str(log), concurrency=ROOM, timeout=3), "good": faulty(concurrency=CALLERS)}
-    async with gateway(tmp_path, servers) as opened:
+    async with gateway(tmp_path, servers, sections=NO_QUEUE) as opened:
         caller = await caller_of(era, opened.url, http)
         filling = [asyncio.create_task(caller.call("hung__hang")) for _ in range(ROOM)]
         await until(lambda: count(log, "call hang") == ROOM)
@@ -47,7 +48,7 @@ async def test_a_server_that_does_not_start_holds_up_no_more_callers_than_it_has
 ) -> None:
     working = faulty(start_timeout=2, concurrency=ROOM)
     hung = {**working, "args": [*working["args"], "--start", "hang"]}
-    async with gateway(tmp_path, {"hung": hung}, namespace="never", ready=0) as opened:
+    async with gateway(tmp_path, {"hung": hung}, namespace="never", ready=0, sections=NO_QUEUE) as opened:
         caller = ModernCaller(opened.url, http)
 
         calls = [asyncio.create_task(caller.call("echo", {"text": "x"})) for _ in range(50)]

@@ -26,7 +26,7 @@ from tests.harness import (
     post,
     until,
 )
-from trunkline.call.send import SendStage
+from trunkline.call.lanes import Lane
 
 CALLERS = 100
 CALLS = 200
@@ -164,9 +164,9 @@ class SessionCaller(Caller):
 
 def in_flight() -> int:
     """The calls that any hub of this process still counts as under way."""
-    stages = [found for found in gc.get_objects() if isinstance(found, SendStage)]
-    assert stages
-    return sum(sum(stage.in_flight.values()) for stage in stages)
+    lanes = [found for found in gc.get_objects() if isinstance(found, Lane)]
+    assert lanes
+    return sum(lane.inside + lane.waiting for lane in lanes)
 
 
 async def test_progress_reaches_nobody_else_though_a_caller_hides_its_token(

@@ -205,11 +205,11 @@ class Scene:
         pool = inside(self.opened.hub, "_pool")
         groups: list[list[Any]] = list(inside(pool, "_free").values())
         free = [one for group in groups for one in group]
-        in_flight: list[dict[str, int]] = [getattr(stage, "in_flight", {}) for stage in self.opened.hub.stages]
+        lanes = [self.opened.hub.lane(view.name) for view in self.opened.hub.servers()]
         connections: list[Any] = [*pool.connections("shop"), *free]
         return {
             "parked": len(inside(inside(self.opened.app, "_modern"), "_parking")),
-            "in flight": sum(sum(counts.values()) for counts in in_flight),
+            "in flight": sum(lane.inside + lane.waiting for lane in lanes),
             "leased": len(inside(pool, "_leased")) - len(free),
             "busy": sum(connection.busy for connection in connections),
         }

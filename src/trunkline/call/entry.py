@@ -36,6 +36,8 @@ class EntryStage:
                 _rename(call, entry.name)
         elif snapshot.bare:
             call.server = snapshot.bare  # a server that stands alone answers for itself, even what it does not have
+            if call.method == "tools/call":
+                call.entry = Entry(call.name, call.server, call.name, b"")
         else:
             raise unknown(call, snapshot)
         return await call_next(call)
@@ -63,7 +65,7 @@ def find_resource(uri: str, snapshot: Snapshot) -> Entry | None:
         return found
     for template in snapshot.templates:
         if matches(template.shown, uri):
-            return Entry(uri, template.server, uri, b"")
+            return Entry(uri, template.server, uri, b"", members=template.members)
     return snapshot.unlisted.get(uri)
 
 

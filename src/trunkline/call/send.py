@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import cast
 
-from trunkline.call.stage import Handler
+from trunkline.call.stage import REPEATABLE, Handler
+from trunkline.call.tally import Tallies
 from trunkline.config import ServerSpec
-from trunkline.errors import (
-    BusyError,
-    SessionLostError,
-    UnreachableError,
-    UpstreamError,
-    UpstreamTimeoutError,
-)
+from trunkline.errors import SessionLostError, UnreachableError, UpstreamError, UpstreamTimeoutError
 from trunkline.model import Call, Reply
 from trunkline.upstream.connection import Connection
 from trunkline.upstream.exchange import Exchange
@@ -24,40 +18,33 @@ from trunkline.wire import meta
 from trunkline.wire.headers import NAMED_BY, param_headers
 from trunkline.wire.members import encode, is_object, read_members, write_members
 
-REPEATABLE = frozenset(("resources/read", "prompts/get", "completion/complete", "resources/templates/list"))
-"""Methods that change nothing, whatever the server says of itself."""
-
 Report = Callable[[str, UpstreamError | None], None]
 """Told how each call to a server went."""
 
 
 class SendStage:
-    """Keeps count of the calls in flight to each server, so that a stuck one holds up no other."""
+    """Knows how every server is reached, and counts how it answers."""
 
-    def __init__(self, pool: Pool, specs: Mapping[str, ServerSpec], report: Report) -> None:
-        self._pool, self._specs, self._report = pool, specs, report
-        self.in_flight: Counter[str] = Counter()
+    def __init__(self, pool: Pool, specs: Mapping[str, ServerSpec], report: Report, tallies: Tallies) -> None:
+        self._pool, self._specs, self._report, self._tallies = pool, specs, report, tallies
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
         spec = self._specs.get(call.server)
         if spec is None:
             raise UnreachableError(f"Server {call.server!r} was removed.")
-        if call.parked is None and self.in_flight[spec.name] >= spec.concurrency:  # a parked call is there already
-            raise BusyError(
-                f"Server {spec.name!r} already works on {spec.concurrency} calls.",
-                hint="Try again in a moment, or raise its `concurrency`.",
-            )
-        self.in_flight[spec.name] += 1
+        since = self._tallies.now()
         try:
             reply = await (self._resume(call) if call.parked is not None else self._send(call, spec))
         except UpstreamError as error:
             self._report(spec.name, error)
+            self._tallies.count(spec.name, _tool(call), since, failed=True, tool_error=False)
             raise
-        else:
-            self._report(spec.name, None)
-            return reply
-        finally:
-            self.in_flight[spec.name] -= 1
+        self._report(spec.name, None)
+        reply.server = spec.name
+        if not reply.questions:
+            said = bool(reply.error) or b'"isError":true' in reply.result
+            self._tallies.count(spec.name, _tool(call), since, failed=False, tool_error=said)
+        return reply
 
     async def _send(self, call: Call, spec: ServerSpec) -> Reply:
         repeatable = call.method in REPEATABLE or (call.entry is not None and call.entry.safe_to_repeat)
@@ -70,7 +57,7 @@ class SendStage:
         except UnreachableError:
             raise
         except UpstreamError:
-            if not repeatable:
+            if not repeatable or call.elsewhere:
                 raise
             return await self._once(call, spec, repeatable)
 
@@ -97,6 +84,10 @@ class SendStage:
         finally:
             if reply is None or not reply.questions:
                 self._pool.give_back(connection, clean=reply is not None)
+
+
+def _tool(call: Call) -> str:
+    return call.entry.name if call.entry is not None and call.method == "tools/call" else ""
 
 
 def _exchange(call: Call, spec: ServerSpec, connection: Connection, repeatable: bool) -> Exchange:

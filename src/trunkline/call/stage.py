@@ -9,6 +9,9 @@ from trunkline.model import Call, Reply
 Handler = Callable[[Call], Awaitable[Reply]]
 Stage = Callable[[Call, Handler], Awaitable[Reply]]
 
+REPEATABLE = frozenset(("resources/read", "prompts/get", "completion/complete", "resources/templates/list"))
+"""Methods that change nothing, whatever the server says of itself."""
+
 
 def join(stages: Sequence[Stage]) -> Handler:
     """One handler that passes a call through the stages in their order."""

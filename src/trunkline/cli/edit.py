@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-import tempfile
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from trunkline.cli.file import read_file, servers_of, write_file
 from trunkline.cli.open import config_file
 from trunkline.cli.output import print_json, say
 from trunkline.errors import ConfigError
-from trunkline.reading import parse, read_document, user_file
+from trunkline.reading import parse, user_file
 
 
 def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
@@ -56,14 +55,14 @@ def _add(options: argparse.Namespace, common: argparse.ArgumentParser, formatted
     spec = _spec(options)
     # Checked before anything is written: a wrong entry would be refused at the next start.
     parse({"servers": {options.name: spec}}, env=os.environ)
-    document = _read(path)
-    servers = _servers(document, path)
+    document = read_file(path)
+    servers = servers_of(document, path)
     if options.name in servers and not options.force:
         raise ConfigError(f"There is a server {options.name!r} already.", hint="Replace it with --force.")
     if path.suffix != ".toml" and spec.pop("transport", ""):
         spec["type"] = options.transport
     servers[options.name] = spec
-    _write(path, document)
+    write_file(path, document)
     if options.format == "json":
         print_json({"added": options.name, "file": str(path)})
     else:
@@ -75,15 +74,15 @@ def _remove(options: argparse.Namespace) -> int:
     path = config_file(options)
     if path is None:
         raise ConfigError("There is no configuration, and so no server to remove.")
-    document = _read(path)
-    servers = _servers(document, path)
+    document = read_file(path)
+    servers = servers_of(document, path)
     if options.name not in servers:
         raise ConfigError(f"There is no server {options.name!r}.", hint=f"There are: {', '.join(servers) or 'none'}.")
     if not options.force and not _agrees(f"Remove {options.name!r} from {path}?"):
         say("Nothing was removed.")
         return 1
     del servers[options.name]
-    _write(path, document)
+    write_file(path, document)
     if options.format == "json":
         print_json({"removed": options.name, "file": str(path)})
     else:
@@ -124,52 +123,3 @@ def _agrees(question: str) -> bool:
         raise ConfigError("Nobody can be asked here.", hint="Say --force if you are sure.")
     say(f"{question} [y/N] ")
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _read(path: Path) -> Any:
-    """The file in a form that keeps comments and order when it is written again."""
-    if not path.exists():
-        import tomlkit
-
-        return tomlkit.document() if path.suffix == ".toml" else {"mcpServers": {}}
-    read_document(path)  # the same complaints as everywhere
-    if path.suffix == ".toml":
-        import tomlkit
-
-        return tomlkit.parse(path.read_text(encoding="utf-8"))
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ConfigError(f"{path} has comments, which a change would lose.", hint="Edit it by hand.") from error
-
-
-def _servers(document: Any, path: Path) -> dict[str, Any]:
-    key = "mcpServers" if "mcpServers" in document else "servers"
-    if key not in document:
-        if path.suffix == ".toml":
-            import tomlkit
-
-            document[key] = tomlkit.table(is_super_table=True)
-        else:
-            document[key] = {}
-    return cast("dict[str, Any]", document[key])
-
-
-def _write(path: Path, document: Any) -> None:
-    """Replace the file at once, readable by its owner alone: it may hold secrets."""
-    if path.suffix == ".toml":
-        import tomlkit
-
-        text = tomlkit.dumps(document)
-    else:
-        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror or error}.") from error

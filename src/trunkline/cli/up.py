@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import gc
 import os
 import sys
@@ -72,7 +73,7 @@ def demo_config(config: Config) -> Config:
         )
         for name in ("notes", "clock")
     }
-    return Config(gateway=config.gateway, servers=servers, home=config.home)
+    return dataclasses.replace(config, servers=servers, source=None)
 
 
 def _greet(config: Config, url: str, demo: bool) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 import time
 from typing import Any
 
+from trunkline.call.elicit.terminal import TerminalHandler
 from trunkline.cli.open import opened, read_config, run
 from trunkline.cli.output import print_json, say
-from trunkline.cli.show import count, described
+from trunkline.cli.show import described
 from trunkline.config import Config
 from trunkline.errors import ConfigError, UnknownNameError, UnreachableError
+from trunkline.gateway.admin import count
 from trunkline.model import Kind, ServerView, State
 from trunkline.tool import ToolResult
 
@@ -62,11 +65,13 @@ async def _call(config: Config, names: list[str], arguments: dict[str, Any], tim
     if only and only not in config.servers:
         raise ConfigError(f"There is no server {only!r}.", hint=f"There are: {', '.join(config.servers)}.")
     async with opened(config, timeout) as hub:
+        if sys.stdin.isatty():  # else nobody is there to be asked, and servers are told so
+            hub.elicitation.register_handler(TerminalHandler())
         for entry in hub.snapshot.tools.values():
-            if (only and entry.server == only and names[1] in (entry.name, entry.shown)) or (
+            if (only and only in (entry.server, *entry.members) and names[1] in (entry.name, entry.shown)) or (
                 not only and names[0] == entry.shown
             ):
-                return entry.shown, await hub.call(entry.shown, arguments, timeout=timeout)
+                return entry.shown, await hub.call(entry.shown, arguments, timeout=timeout, cached=False)
         view = hub.snapshot.servers.get(only)
         if view is not None and view.state in (State.UNREACHABLE, State.NEEDS_AUTHORIZATION):
             raise UnreachableError(f"Server {only!r} is {view.state.value}.", hint=view.reason)
@@ -123,7 +128,7 @@ def _test(options: argparse.Namespace) -> int:
             raise ConfigError(
                 f"There is no server {options.server!r}.", hint=f"There are: {', '.join(config.servers)}."
             )
-        config = Config(config.gateway, {options.server: config.servers[options.server]}, config.home, config.source)
+        config = dataclasses.replace(config, servers={options.server: config.servers[options.server]}, groups={})
     if not config.servers:
         raise ConfigError("No server is configured.", hint="Add one: trunkline add NAME COMMAND")
     started = time.monotonic()

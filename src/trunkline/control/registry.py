@@ -1,19 +1,15 @@
-"""The servers there are, how they fare, and what they offer, joined into one frozen snapshot."""
+"""The servers there are, how they fare, and what they offer; every change publishes a new snapshot."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
-from typing import Any, cast
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from trunkline.catalog import names
-from trunkline.config import GatewayConfig, ServerSpec
-from trunkline.model import EMPTY_SNAPSHOT, Entry, Kind, Listing, ServerView, Snapshot, State
-from trunkline.wire.envelope import read_string
-from trunkline.wire.headers import HeaderMap, header_map
-from trunkline.wire.members import Members, decode, decode_object, encode, read_members, write_members
+from trunkline.config import Config, ServerSpec
+from trunkline.control.joining import join_servers
+from trunkline.model import EMPTY_SNAPSHOT, Kind, ServerView, Snapshot, State
 
 ALONE = 3.0
 """Seconds that a first list waits for the only server: there is nothing else to show."""
@@ -23,10 +19,10 @@ Changed = Callable[[frozenset[Kind]], None]
 
 
 class Registry:
-    """Holds one view for each server; every change publishes a new snapshot."""
+    """Holds one view for each server."""
 
-    def __init__(self, gateway: GatewayConfig) -> None:
-        self.gateway = gateway
+    def __init__(self, config: Config, published: Callable[[Snapshot], None]) -> None:
+        self._config, self._published = config, published
         self.snapshot: Snapshot = EMPTY_SNAPSHOT
         self._views: dict[str, ServerView] = {}
         self._listeners: list[Changed] = []
@@ -49,10 +45,16 @@ class Registry:
         if self._views.pop(server, None) is not None:
             self._publish(told=frozenset(Kind))
 
-    def order(self, servers: Iterable[str]) -> None:
-        """Show servers in the order of the configuration, whenever they were added."""
-        self._views = {name: self._views[name] for name in servers if name in self._views}
-        self._publish()
+    def configure(self, config: Config) -> None:
+        """Show servers as the configuration says, and in its order, whenever they were added."""
+        told = {kind for kind in Kind if config.groups != self._config.groups or config.gateway != self._config.gateway}
+        if {name: spec.tools for name, spec in config.servers.items()} != {
+            name: spec.tools for name, spec in self._config.servers.items()
+        }:
+            told.add(Kind.TOOL)
+        self._config = config
+        self._views = {name: self._views[name] for name in config.servers if name in self._views}
+        self._publish(told=frozenset(told))
 
     def update(self, server: str, *, told: Iterable[Kind] = (), **changes: Any) -> None:
         """Change what is known of a server, and tell of the lists that changed."""
@@ -88,7 +90,8 @@ class Registry:
             pass
 
     def _publish(self, told: frozenset[Kind] = frozenset()) -> None:
-        self.snapshot = build_snapshot(self._views, self.gateway, self.snapshot.version + 1)
+        self.snapshot = join_servers(self._views, self._config, self.snapshot.version + 1)
+        self._published(self.snapshot)
         unknown = any(v.state is State.STARTING and v.profile is None for v in self._views.values())
         if unknown:
             self._settled.clear()
@@ -99,126 +102,6 @@ class Registry:
                 listener(told)
 
 
-def build_snapshot(views: Mapping[str, ServerView], gateway: GatewayConfig, version: int) -> Snapshot:
-    """Join what the servers offer under the names that callers see."""
-    active = {name: view for name, view in views.items() if view.state is not State.STOPPED}
-    alone = len(active) == 1
-    namespace = gateway.namespace
-    if namespace == "auto":
-        namespace = "never" if alone else "always"
-    bare = next(iter(active)) if alone and namespace == "never" else ""
-    problems: list[str] = []
-    tables: dict[Kind, dict[str, Entry]] = {}
-    for kind, key in _NAMED_BY.items():
-        offered = {name: _offered(view, kind, key) for name, view in active.items()}
-        how = {"namespace": namespace, "conflicts": gateway.conflicts, "prefer": gateway.prefer}
-        if key != "name":
-            # Addresses are not renamed: what a server links to must stay reachable. The first to offer one has it.
-            how = {"namespace": "never", "conflicts": "first-wins", "prefer": gateway.prefer}
-        shown, clashes = names.show(
-            {server: list(items) for server, items in offered.items()},
-            legalise=key == "name" and not bare,
-            **cast("Any", how),
-        )
-        problems += clashes
-        table: dict[str, Entry] = {}
-        for (server, name), as_shown in shown.items():
-            item = offered[server][name]
-            made = _entry(server, name, as_shown, item, kind, item in active[server].lists[kind].for_askable)
-            if isinstance(made, str):
-                problems.append(made)
-            else:
-                table[as_shown] = made
-        tables[kind] = table
-    return Snapshot(
-        version=version,
-        servers=dict(views),
-        tools=tables[Kind.TOOL],
-        prompts=tables[Kind.PROMPT],
-        resources=tables[Kind.RESOURCE],
-        templates=tuple(tables[Kind.TEMPLATE].values()),
-        aliases=_aliases(tables[Kind.TOOL]),
-        unlisted={
-            tool.page: Entry(tool.page, tool.server, tool.page, b"") for tool in tables[Kind.TOOL].values() if tool.page
-        },
-        bare=bare,
-        problems=tuple(problems),
-    )
-
-
 def _items(view: ServerView, kind: Kind) -> tuple[bytes, ...]:
     listing = view.lists.get(kind)
     return listing.items + listing.for_askable if listing is not None and view.state is not State.STOPPED else ()
-
-
-def _offered(view: ServerView, kind: Kind, key: str) -> dict[str, bytes]:
-    listing = view.lists.get(kind, Listing())
-    found: dict[str, bytes] = {}
-    for item in (*listing.items, *listing.for_askable):
-        name = _name_of(item, key)
-        if name:
-            found.setdefault(name, item)
-    return found
-
-
-_NAMED_BY = {Kind.TOOL: "name", Kind.PROMPT: "name", Kind.RESOURCE: "uri", Kind.TEMPLATE: "uriTemplate"}
-
-
-def name_of(item: bytes, kind: Kind) -> str:
-    """The name (or address) of something that a server lists."""
-    return _name_of(item, _NAMED_BY[kind])
-
-
-@lru_cache(maxsize=50_000)
-def _name_of(item: bytes, key: str) -> str:
-    try:
-        return read_string(read_members(item).get(key, b""))
-    except ValueError:
-        return ""
-
-
-@lru_cache(maxsize=50_000)
-def _entry(server: str, name: str, shown: str, item: bytes, kind: Kind, for_askable: bool) -> Entry | str:
-    """One entry as shown, or why it cannot be: one odd definition must hide no other."""
-    try:
-        made = _made_entry(server, name, shown, item, kind)
-        return dataclasses.replace(made, for_askable=True) if for_askable else made
-    except ValueError as error:
-        return f"{name!r} of server {server!r} is not shown: {error}."
-
-
-def _made_entry(server: str, name: str, shown: str, item: bytes, kind: Kind) -> Entry:
-    members = read_members(item)
-    definition = item if shown == name or kind in (Kind.RESOURCE, Kind.TEMPLATE) else _renamed(members, shown)
-    if kind is not Kind.TOOL:
-        return Entry(shown, server, name, definition)
-    headers: HeaderMap = header_map(decode(members.get("inputSchema", b"{}"))) if b"x-mcp-header" in item else {}
-    page, app_only = _app(members) if b'"_meta"' in item else ("", False)
-    return Entry(shown, server, name, definition, headers, _safe_to_repeat(members), app_only=app_only, page=page)
-
-
-def _app(members: Members) -> tuple[str, bool]:
-    """What a tool says about the MCP App that goes with it."""
-    meta = decode_object(members.get("_meta", b""))
-    ui: Any = meta.get("ui")
-    if not isinstance(ui, dict):
-        return str(meta.get("ui/resourceUri", "")), False
-    shown = cast("dict[str, Any]", ui)
-    return str(shown.get("resourceUri", "")), shown.get("visibility") == ["app"]
-
-
-def _aliases(tools: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Own names that belong to one server alone, and to nothing that is shown."""
-    claims: dict[str, list[Entry]] = {}
-    for entry in tools.values():
-        claims.setdefault(entry.name, []).append(entry)
-    return {name: found[0] for name, found in claims.items() if len(found) == 1 and name not in tools}
-
-
-def _renamed(members: Members, shown: str) -> bytes:
-    return write_members({**members, "name": encode(shown)})
-
-
-def _safe_to_repeat(members: Members) -> bool:
-    hints = decode_object(members.get("annotations", b""))
-    return hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True

@@ -11,7 +11,8 @@ from collections import Counter
 from trunkline.config import ServerSpec
 from trunkline.control.discovery import discover, listen_params, subscribe_filter
 from trunkline.control.health import WELL, Health, next_health
-from trunkline.control.registry import Registry, name_of
+from trunkline.control.joining import name_of
+from trunkline.control.registry import Registry
 from trunkline.control.shelf import Shelf
 from trunkline.errors import AuthorizationNeededError, TrunklineError, UpstreamError
 from trunkline.model import Caller, Kind, Listing, Reply, ServerView, State

@@ -9,7 +9,9 @@ from contextlib import asynccontextmanager
 
 from trunkline.config import GatewayConfig
 from trunkline.errors import RefusedError, TrunklineError
+from trunkline.gateway import admin, desk
 from trunkline.gateway.audience import Audience
+from trunkline.gateway.desk import Desk
 from trunkline.gateway.guard import Guard
 from trunkline.gateway.http import JSON, Headers, Request
 from trunkline.gateway.legacy import LegacyEdge
@@ -32,9 +34,11 @@ _LEGACY = frozenset(version.encode() for version in LEGACY_VERSIONS)
 class App:
     """Serves one hub."""
 
-    def __init__(self, hub: Hub, gateway: GatewayConfig, tasks: Tasks) -> None:
+    def __init__(self, hub: Hub, gateway: GatewayConfig, tasks: Tasks, address: str) -> None:
         self._hub = hub
         self._guard = Guard(gateway)
+        self._desk = Desk(gateway.public_url.rstrip("/") or address, self._guard.whose)
+        hub.open_page = self._desk.ask
         self._audience = Audience(hub)
         lists = Lists(gateway.page_size)
         self._modern = ModernEdge(hub, lists, tasks, self._audience)
@@ -43,9 +47,13 @@ class App:
 
     async def __call__(self, request: Request) -> None:
         try:
-            self._guard.check(request)
+            self._guard.check(request, same_origin=request.path.startswith(desk.PATH))
             if request.path == "/mcp":
                 await self._mcp(request)
+            elif request.path.startswith(desk.PATH):
+                self._desk(request)
+            elif request.path.startswith(admin.PATH):
+                self._admin(request)
             else:
                 self._other(request)
         except RefusedError as error:
@@ -62,13 +70,23 @@ class App:
         self.draining = True
         self._audience.drain()
 
-    async def _mcp(self, request: Request) -> None:
+    def _let_in(self, request: Request) -> bool:
+        """Note whose request it is, or refuse it."""
         user = self._guard.authorize(request.headers)
         if user is None:
             challenge: Headers = [(b"www-authenticate", b"Bearer"), JSON]
             request.answer(401, error_object(-32001, "A valid bearer token is needed."), challenge)
-            return
+            return False
         request.user = user
+        return True
+
+    def _admin(self, request: Request) -> None:
+        if self._let_in(request):
+            admin.answer(self._hub, request)
+
+    async def _mcp(self, request: Request) -> None:
+        if not self._let_in(request):
+            return
         if self.draining:
             request.answer(503, b"", [(b"retry-after", b"1")])
             return
@@ -113,10 +131,10 @@ class App:
 
 
 @asynccontextmanager
-async def open_app(hub: Hub, gateway: GatewayConfig) -> AsyncGenerator[App]:
+async def open_app(hub: Hub, gateway: GatewayConfig, address: str) -> AsyncGenerator[App]:
     """The application over a hub, with the tasks it needs."""
     async with open_tasks() as tasks:
-        yield App(hub, gateway, tasks)
+        yield App(hub, gateway, tasks, address)
 
 
 def _refuse(request: Request, error: TrunklineError, id: bytes) -> None:

@@ -56,8 +56,11 @@ class Guard:
         self._origins = frozenset(origin.lower().rstrip("/") for origin in gateway.allowed_origins)
         self._known: dict[bytes, bool] = {}
 
-    def check(self, request: Request) -> None:
-        """Refuse what somebody else's web page may have sent, and what two readers could read differently."""
+    def check(self, request: Request, *, same_origin: bool = False) -> None:
+        """Refuse what somebody else's web page may have sent, and what two readers could read differently.
+
+        `same_origin` lets in what a page of our own sends.
+        """
         headers = request.headers
         if request.repeated:
             raise RefusedError(f"The header {request.repeated.decode()} occurs twice.", code=HEADER_MISMATCH)
@@ -70,6 +73,8 @@ class Guard:
         if not known:
             raise RefusedError("This host name is not served here.", status=421, hint="See `allowed_hosts`.")
         origin = headers.get(b"origin")
+        if same_origin and origin is not None and origin.partition(b"://")[2] == host:
+            return
         if origin is not None and not self._origin_allowed(origin.decode("latin-1")):
             raise RefusedError("Requests from this origin are not accepted.", status=403, hint="See `allowed_origins`.")
 
@@ -80,6 +85,10 @@ class Guard:
         scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
         # Looked up by digest, so that how long it takes says nothing about how much of a guess was right.
         return self._users.get(_digest(token.strip())) if scheme.lower() == b"bearer" else None
+
+    def whose(self, token: str) -> str | None:
+        """The user that a token belongs to."""
+        return self._users.get(_digest(token.encode()))
 
     def _host_allowed(self, host: str) -> bool:
         if self._hosts is None:

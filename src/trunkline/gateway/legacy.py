@@ -12,7 +12,6 @@ from trunkline.errors import RefusedError, TrunklineError
 from trunkline.gateway.audience import Audience
 from trunkline.gateway.http import JSON, STREAM, Headers, Request
 from trunkline.gateway.lists import Lists, introduce_legacy
-from trunkline.gateway.questions import may_ask, not_asked, read_input_required
 from trunkline.gateway.refusals import error_of, status_of
 from trunkline.gateway.sessions import Session, Sessions
 from trunkline.gateway.stream import Stream
@@ -32,6 +31,7 @@ from trunkline.wire.era import LEGACY_VERSIONS, negotiate
 from trunkline.wire.headers import NAMED_BY
 from trunkline.wire.members import Members, is_object, read_members, write_members
 from trunkline.wire.meta import PREFIX
+from trunkline.wire.questions import may_ask, not_asked, read_input_required
 from trunkline.wire.sse import write_event
 
 KINDS = {method: kind for kind, method in LIST_METHODS.items()}

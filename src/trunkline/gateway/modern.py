@@ -11,15 +11,6 @@ from trunkline.gateway.audience import Audience, Ear
 from trunkline.gateway.http import JSON, Headers, Request
 from trunkline.gateway.lists import Lists, introduce_modern
 from trunkline.gateway.parking import Parking, is_ours
-from trunkline.gateway.questions import (
-    accepted,
-    capability_missing,
-    input_required,
-    may_ask,
-    not_asked,
-    read_answers,
-    url_questions,
-)
 from trunkline.gateway.refusals import error_of, status_of
 from trunkline.gateway.sessions import LEVELS
 from trunkline.gateway.stream import Stream
@@ -40,6 +31,15 @@ from trunkline.wire.envelope import (
 from trunkline.wire.era import error_code
 from trunkline.wire.headers import NAMED_BY, PARAM, check_headers, check_param_headers
 from trunkline.wire.members import Members, decode_object, encode, is_object, read_members, write_members
+from trunkline.wire.questions import (
+    accepted,
+    capability_missing,
+    input_required,
+    may_ask,
+    not_asked,
+    read_answers,
+    url_questions,
+)
 from trunkline.wire.seal import MARK as SEAL_MARK
 
 KINDS = {method: kind for kind, method in LIST_METHODS.items()}

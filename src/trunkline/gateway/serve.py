@@ -58,10 +58,11 @@ async def open_gateway(config: Config) -> AsyncGenerator[Gateway]:
     port = listening.getsockname()[1]
     host = f"[{config.gateway.host}]" if ":" in config.gateway.host else config.gateway.host
     stop = asyncio.Event()
-    async with open_hub(config) as hub, open_app(hub, config.gateway) as app, open_tasks() as tasks:
+    address = f"http://{host}:{port}"
+    async with open_hub(config) as hub, open_app(hub, config.gateway, address) as app, open_tasks() as tasks:
         serving = tasks.start(Server(app, config.gateway).serve(listening, stop), name="http")
         try:
-            yield Gateway(f"http://{host}:{port}/mcp", hub, app, stop)
+            yield Gateway(f"{address}/mcp", hub, app, stop)
         finally:
             app.drain()
             stop.set()

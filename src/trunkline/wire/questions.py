@@ -1,4 +1,4 @@
-"""Questions on their way to a caller: whether it may be asked, and how either era writes them."""
+"""Questions on their way to a person: whether the caller may be asked, and how either era writes them."""
 
 from __future__ import annotations
 

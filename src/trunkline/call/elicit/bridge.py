@@ -31,6 +31,14 @@ def asks_caller(call: Call, open_page: OpenPage | None) -> ElicitationHandler:
     return handler
 
 
+def may_be_asked(call: Call) -> bool:
+    """Whether there is anything that the caller can be asked."""
+    return call.ask is not None and any(may_ask(question, call.caller.capabilities) for question in _ANY)
+
+
+_ANY = (Question("elicitation/create", b"{}"), Question("elicitation/create", b'{"mode":"url"}'))
+
+
 async def _put(call: Call, request: Elicitation, params: dict[str, Any]) -> ElicitationResponse:
     question = Question("elicitation/create", encode(params))
     if call.ask is None or not may_ask(question, call.caller.capabilities):

@@ -1,0 +1,142 @@
+"""The stage that runs middleware around calls of tools; calls that none concerns pass through untouched."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from trunkline.call.elicit.bridge import OpenPage, asks_caller, may_be_asked
+from trunkline.call.elicit.manager import ElicitationManager
+from trunkline.call.middleware.chain import ToolContext, ToolMiddleware, create_tool_middleware_chain
+from trunkline.call.stage import Handler
+from trunkline.call.suspend import Suspended
+from trunkline.errors import ServerRefusedError
+from trunkline.model import Call, Entry, Reply
+from trunkline.tasks import Tasks
+from trunkline.tool import Annotations, Tool, ToolResult
+from trunkline.wire.members import decode, decode_object, encode, write_members
+
+OWN = "dev.trunkline/"
+"""Before the names of what we say in `_meta`."""
+
+Choose = Callable[[Entry], Sequence[ToolMiddleware]]
+"""Says which middleware concerns a tool: none, for most."""
+
+
+class MiddlewareStage:
+    """A call that somebody may be asked about runs in a task of its own, and waits there for the answer."""
+
+    def __init__(self, choose: Choose, tasks: Tasks, open_page: Callable[[], OpenPage | None]) -> None:
+        self._choose, self._tasks, self._open_page = choose, tasks, open_page
+
+    async def __call__(self, call: Call, call_next: Handler) -> Reply:
+        if isinstance(call.parked, Suspended):
+            return await call.parked.resume(call)
+        if call.entry is None or call.method != "tools/call" or call.parked is not None:
+            return await call_next(call)
+        middleware = self._choose(call.entry)
+        if not middleware:
+            return await call_next(call)
+        own = dataclasses.replace(call)  # the caller's goes on changing with every answer it brings
+        run = _Run(own, call.entry, call_next, create_tool_middleware_chain(middleware), self._open_page())
+        if call.ask is not None:
+            return await run()
+        suspended = Suspended(own)
+        own.ask = suspended.ask
+        return await suspended.run(run(), self._tasks)
+
+
+class _Run:
+    """One call on its way through its middleware."""
+
+    def __init__(
+        self, call: Call, entry: Entry, call_next: Handler, chain: ToolMiddleware, open_page: OpenPage | None
+    ) -> None:
+        self._call, self._entry, self._next, self._chain, self._open_page = call, entry, call_next, chain, open_page
+        self._given: dict[str, Any] = decode_object(call.params.get("arguments", b"{}"))
+        self._replies: list[tuple[ToolResult, Reply]] = []
+
+    async def __call__(self) -> Reply:
+        call = self._call
+        tool = tool_of(self._entry)
+        context = ToolContext(
+            user=call.scope.user,
+            thread=call.scope.thread,
+            session=call.caller.owner,
+            server=self._entry.server,
+            elicitation=ElicitationManager(handler=asks_caller(call, self._open_page)) if may_be_asked(call) else None,
+        )
+        try:
+            result = await self._chain(tool, self._given, context, self._send)
+        except _ServerSaid as said:
+            return said.reply
+        # What no middleware touched goes on exactly as the server sent it.
+        untouched = next((reply for found, reply in self._replies if found is result), None)
+        return untouched or Reply(result=_written(result))
+
+    async def _send(self, params: Mapping[str, Any] | None = None, /) -> ToolResult:
+        sent = self._call
+        if params is not None and params != self._given:
+            changed = {**self._call.params, "arguments": encode(params)}
+            sent = dataclasses.replace(self._call, params=changed, raw_params=b"", parked=None)
+        reply = await self._next(sent)
+        if reply.error:
+            raise _ServerSaid(reply)
+        result = result_of(reply.result)
+        self._replies.append((result, reply))
+        return result
+
+
+class _ServerSaid(ServerRefusedError):
+    """A server's error, which leaves as it came."""
+
+    def __init__(self, reply: Reply) -> None:
+        error = decode_object(reply.error)
+        super().__init__(str(error.get("message", "")), code=error.get("code", 0), data=error.get("data"))
+        self.reply = reply
+
+
+def tool_of(entry: Entry) -> Tool:
+    """An entry as middleware sees it."""
+    return _tool(entry.shown, entry.server, entry.definition, entry.annotations, entry.options.category)
+
+
+@lru_cache(maxsize=10_000)
+def _tool(shown: str, server: str, text: bytes, annotations: Annotations, category: str) -> Tool:
+    definition = decode_object(text)
+    return Tool(
+        shown,
+        str(definition.get("description", "")),
+        definition.get("inputSchema") or {"type": "object"},
+        annotations,
+        server,
+        category,
+        output_schema=definition.get("outputSchema"),
+        meta=definition.get("_meta") or {},
+    )
+
+
+def result_of(result: bytes) -> ToolResult:
+    """A tool's answer, decoded."""
+    decoded = decode(result)
+    return ToolResult(
+        content=decoded.get("content", []),
+        structured=decoded.get("structuredContent"),
+        is_error=decoded.get("isError") is True,
+        meta=decoded.get("_meta", {}),
+        raw=result,
+    )
+
+
+def _written(result: ToolResult) -> bytes:
+    """A result that a middleware made or changed."""
+    members = {"resultType": b'"complete"', "content": encode(result.content)}
+    if result.structured is not None:
+        members["structuredContent"] = encode(result.structured)
+    if result.is_error:
+        members["isError"] = b"true"
+    if result.meta:
+        members["_meta"] = encode({name if "/" in name else OWN + name: value for name, value in result.meta.items()})
+    return write_members(members)

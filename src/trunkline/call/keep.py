@@ -1,0 +1,111 @@
+"""The stage that keeps answers: equal calls of the same user that change nothing share one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trunkline.call.cache import ToolCache
+from trunkline.call.flight import Flights
+from trunkline.call.results import is_final
+from trunkline.call.sameness import sameness
+from trunkline.call.stage import Handler
+from trunkline.config import CacheSection
+from trunkline.model import Call, Reply
+from trunkline.wire.members import read_members
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A result as its server sent it, and in which era."""
+
+    result: bytes
+    modern: bool
+
+
+class CacheStage:
+    """Keeps answers of tools that only read or that the operator chose, and resources while their server lets it."""
+
+    def __init__(self, config: CacheSection, identity: Callable[[str], str]) -> None:
+        self._config, self._identity = config, identity
+        self.cache: ToolCache[Kept] = ToolCache(
+            ttl=config.ttl, max_size=config.max_size, max_bytes=config.max_bytes, strategy=config.strategy
+        )
+        self._flights: Flights[Reply] = Flights()
+        self._generations: Counter[str] = Counter()
+
+    async def __call__(self, call: Call, call_next: Handler) -> Reply:
+        if call.parked is not None or call.method not in ("tools/call", "resources/read"):
+            return await call_next(call)
+        ttl = self._ttl(call)
+        key = self._key(call) if ttl != 0 and call.cached else ""
+        if not key:
+            return await self._uncached(call, call_next, ttl)
+        kept = self.cache.get(key)
+        if kept is not None:
+            return Reply(result=kept.result, modern=kept.modern)
+        if ttl < 0:  # a resource: only its answer says whether it may be kept, so nobody waits for it
+            return self._keep(key, call, ttl, await call_next(call))
+        mine: list[Reply] = []
+
+        async def work() -> Reply:
+            mine.append(self._keep(key, call, ttl, await call_next(call)))
+            return mine[0]
+
+        reply = await self._flights.join(key, work)
+        if mine or _shareable(reply):
+            return reply if mine else Reply(result=reply.result, modern=reply.modern)
+        return await call_next(call)  # another's question or error is not ours
+
+    def forget(self, server: str) -> None:
+        """What this server said no longer counts."""
+        self._generations[server] += 1
+
+    async def _uncached(self, call: Call, call_next: Handler, ttl: float) -> Reply:
+        try:
+            return await call_next(call)
+        finally:
+            if call.method == "tools/call" and ttl == 0 and self._config.clear_on_write and not _reads(call):
+                self.forget(call.entry.server if call.entry is not None else call.server)
+
+    def _ttl(self, call: Call) -> float:
+        """Seconds to keep the answer; 0 for not at all, less than 0 where the answer itself will say."""
+        if call.method == "resources/read":
+            return -1.0
+        if call.entry is None:
+            return 0.0
+        if call.entry.options.cache_ttl is not None:
+            return call.entry.options.cache_ttl
+        return self._config.ttl if _reads(call) else 0.0
+
+    def _key(self, call: Call) -> str:
+        server = call.server
+        return sameness(call, f"{server} {self._identity(server)} {self._generations[server]}")
+
+    def _keep(self, key: str, call: Call, ttl: float, reply: Reply) -> Reply:
+        if call.asked or not _shareable(reply):
+            return reply
+        if ttl < 0:
+            ttl = _said_ttl(reply)
+        # A change that came while the server answered makes the answer old before it is kept.
+        if ttl > 0 and key == self._key(call):
+            self.cache.set(key, Kept(reply.result, reply.modern), ttl=ttl)
+        return reply
+
+
+def _reads(call: Call) -> bool:
+    return call.entry is not None and call.entry.annotations.read_only_hint is True
+
+
+def _shareable(reply: Reply) -> bool:
+    """Never an error, never a question, never a task that goes on."""
+    return not reply.error and not reply.questions and is_final(reply.result)
+
+
+def _said_ttl(reply: Reply) -> float:
+    """How long a modern server lets its answer be kept. Only its own user ever gets it, so any scope will do."""
+    if not reply.modern or b'"ttlMs"' not in reply.result:
+        return 0.0
+    said = read_members(reply.result).get("ttlMs", b"0")
+    return int(said) / 1000 if said.isdigit() else 0.0

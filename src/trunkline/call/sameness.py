@@ -1,0 +1,30 @@
+"""When two calls are the same: one user, one server, one thing asked, one set of arguments."""
+
+from __future__ import annotations
+
+from trunkline.call.results import result_key
+from trunkline.model import Call
+from trunkline.wire.members import is_object, read_members
+from trunkline.wire.meta import PREFIX
+
+_HARMLESS = frozenset(("progressToken", "traceparent", "tracestate", "baggage"))
+"""Members of `_meta` that change how a call is watched, and not what it means."""
+_CONTINUES = frozenset(("requestState", "inputResponses", "task"))
+"""Params of a call that goes on with something, and so is like no other."""
+
+
+def sameness(call: Call, server: str) -> str:
+    """Equal for equal calls to a server; empty when that cannot be told."""
+    params = call.params
+    told = params.get("_meta", b"")
+    if (told and not _harmless(told)) or not _CONTINUES.isdisjoint(params):
+        return ""
+    name = call.entry.name if call.entry is not None else call.name
+    what = f"{call.method} {name}"
+    return result_key(what, params.get("arguments", b"{}"), server=server, tenant=f"{call.scope.app} {call.scope.user}")
+
+
+def _harmless(meta: bytes) -> bool:
+    if not is_object(meta):
+        return False
+    return all(name in _HARMLESS or name.startswith(PREFIX) for name in read_members(meta))

@@ -1,0 +1,127 @@
+"""The stage that shares the calls of a group among its servers, and has the next one try what one could not."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from trunkline.balance.health import HealthOptions
+from trunkline.balance.member import ServerWeight
+from trunkline.call.route import RouteContext, RouterConfig, ToolRouter
+from trunkline.call.stage import REPEATABLE, Handler
+from trunkline.config import GroupSpec, RouterSection
+from trunkline.model import Call, Reply, ServerView, Snapshot, State
+from trunkline.tool import Annotations, Tool
+from trunkline.wire.envelope import read_string
+from trunkline.wire.members import encode, read_members, write_members
+
+READS = Annotations(read_only_hint=True)
+NOT_TOOLS = frozenset((*REPEATABLE, "resources/subscribe", "resources/unsubscribe"))
+"""What every server of a group is thought to do: who of them has the thing itself, the entry says."""
+STATE = "trunkline-group:"
+"""Begins a state that a server of a group gave out, with the server's name: only that one may know it."""
+
+
+class RouteStage:
+    """One router for each group; calls of servers that are in none pass."""
+
+    def __init__(self, groups: Mapping[str, GroupSpec], config: RouterSection) -> None:
+        self._groups = groups
+        self.routers = {name: _router(group, config) for name, group in groups.items()}
+
+    async def __call__(self, call: Call, call_next: Handler) -> Reply:
+        router = self.routers.get(call.server)
+        if router is None or call.parked is not None:
+            return await call_next(call)
+        group = call.server
+        if told := _told(call, self._groups[group].servers):
+            call.server = told
+            return _tell(await call_next(call), told)
+
+        async def attempt(server: str) -> Reply:
+            return _tell(await call_next(dataclasses.replace(call, server=server, elsewhere=True)), server)
+
+        whose = RouteContext(session_id=call.caller.owner, user_id=call.scope.user, tenant=call.scope.app)
+        return await router.run(_tool(call), whose, attempt)
+
+    def learn(self, snapshot: Snapshot) -> None:
+        """Which server has which tools, and how each fares."""
+        tools: dict[str, set[str]] = {}
+        for entry in snapshot.tools.values():
+            for server in entry.members:
+                tools.setdefault(server, set()).add(entry.name)
+        for name, group in self._groups.items():
+            views = [snapshot.servers[server] for server in group.servers if server in snapshot.servers]
+            well = _well(views)
+            for view in views:
+                self.routers[name].register_server(view.name, tools=tools.get(view.name, set()) | NOT_TOOLS)
+                self.routers[name].update_health_status(view.name, view.name in well)
+
+
+def _well(views: Sequence[ServerView]) -> set[str]:
+    """Who can take calls; while nobody can yet, those that are starting, so that the call waits for one of them."""
+    ready = {view.name for view in views if view.state in (State.READY, State.DEGRADED)}
+    return ready or {view.name for view in views if view.state is State.STARTING}
+
+
+def _router(group: GroupSpec, config: RouterSection) -> ToolRouter:
+    weights = [
+        ServerWeight(server, group.weights.get(server, 50.0), priority=group.priorities.get(server, 0))
+        for server in group.servers
+        if group.weights or group.priorities
+    ]
+    return ToolRouter(
+        RouterConfig(
+            strategy=group.strategy or config.strategy,
+            enable_affinity=config.enable_affinity,
+            affinity_ttl=config.affinity_ttl,
+            category_mapping=config.category_mapping,
+            server_weights=weights,
+            fallback_strategy=config.fallback_strategy,
+            max_retries=config.max_retries,
+            retry_ratio=config.retry_ratio,
+            destructive_fallback=config.destructive_fallback,
+            health=HealthOptions(
+                consecutive_errors=config.eject_after,
+                error_rate=config.eject_error_rate,
+                ejection=config.eject_seconds,
+                max_ejection=max(300.0, config.eject_seconds),
+                slow_start=config.slow_start,
+            ),
+        )
+    )
+
+
+def _tool(call: Call) -> Tool:
+    """What is routed. Only what its server calls safe to repeat is: to tell so from words would not be enough."""
+    entry = call.entry
+    if entry is None or call.method != "tools/call":
+        return Tool(call.method, annotations=READS if call.method in REPEATABLE else Annotations())
+    known = Annotations(
+        destructive_hint=entry.annotations.destructive_hint, idempotent_hint=entry.safe_to_repeat or None
+    )
+    return Tool(entry.name, annotations=known, category=entry.options.category)
+
+
+def _told(call: Call, members: Sequence[str]) -> str:
+    """The server that a state names, taken out of it; empty when there is none, or none of ours."""
+    state = read_string(call.params.get("requestState", b""))
+    if not state.startswith(STATE):
+        return ""
+    server, _, own = state.removeprefix(STATE).partition(":")
+    if server not in members:
+        return ""
+    call.params = {**call.params, "requestState": own.encode()}
+    call.raw_params = b""
+    return server
+
+
+def _tell(reply: Reply, server: str) -> Reply:
+    """Put the server's name before the state that it gave out."""
+    if not reply.modern or b"input_required" not in reply.result:
+        return reply
+    members = read_members(reply.result)
+    if "requestState" in members and read_string(members.get("resultType", b"")) == "input_required":
+        members["requestState"] = encode(f"{STATE}{server}:{members['requestState'].decode()}")
+        reply.result = write_members(members)
+    return reply

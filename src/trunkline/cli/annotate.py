@@ -1,0 +1,224 @@
+"""`trunkline annotate`: what is known of how tools behave, and what you know better."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any, cast
+
+from trunkline.catalog.annotations import get_annotation_summary, get_tool_safety_level, validate_annotations
+from trunkline.cli.file import read_file, servers_of, write_file
+from trunkline.cli.open import config_file, opened, read_config, run
+from trunkline.cli.output import print_json, print_table, say
+from trunkline.config import Config
+from trunkline.errors import ConfigError
+from trunkline.model import Entry
+from trunkline.tool import Annotations, Tool
+
+FLAGS = {
+    "read_only_hint": "it only reads",
+    "destructive_hint": "it deletes, overwrites, or cannot be undone",
+    "idempotent_hint": "calling it twice is like calling it once",
+    "open_world_hint": "it touches systems beyond its server",
+    "requires_confirmation": "a person must agree to every call",
+    "audit_required": "every call is logged",
+}
+VALUES: dict[str, tuple[type[Any], str]] = {
+    "estimated_duration": (float, "seconds it usually takes"),
+    "rate_limit_hint": (float, "calls in a minute that it bears"),
+    "cost_hint": (float, "what a call costs, in units of your own"),
+    "complexity": (str, "simple, medium or complex"),
+    "security_level": (str, "public, internal or restricted"),
+    "title": (str, "a name for people"),
+}
+
+
+def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+    """Add the command."""
+    annotate = commands.add_parser(
+        "annotate",
+        parents=[common, formatted],
+        help="say how tools behave, or see what is known of it",
+        description="Say how a tool behaves: `trunkline annotate --tool delete_note --destructive`. It is kept in the "
+        "configuration, counts before what the server says, and is shown to callers.",
+    )
+    what = annotate.add_mutually_exclusive_group()
+    what.add_argument("--list", action="store_true", help="every tool, with what is known of it (the default)")
+    what.add_argument("--infer", action="store_true", help="only what can be told from names, words and schemas")
+    what.add_argument("--validate", action="store_true", help="find annotations that contradict themselves")
+    annotate.add_argument("--tool", "-t", metavar="NAME", help="this tool, or a pattern such as 'delete_*'")
+    annotate.add_argument("--server", "-s", metavar="NAME", help="of this server")
+    for name, help_text in FLAGS.items():
+        annotate.add_argument(_flag(name), dest=name, action=argparse.BooleanOptionalAction, help=help_text)
+    for name, (kind, help_text) in VALUES.items():
+        annotate.add_argument(_flag(name), dest=name, type=kind, help=help_text)
+    annotate.add_argument("--tags", help="words to find it by, with commas between them")
+    annotate.add_argument("--annotations", "-a", metavar="JSON", help="all of this in one object")
+    annotate.add_argument("--tools", metavar="FILE", help="with --infer: tools to read from a file, instead of servers")
+    annotate.add_argument("--out", metavar="FILE", help="with --infer --tools: where to write, one JSON object a line")
+    annotate.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="to start (default: 30)")
+    annotate.set_defaults(run=_annotate)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.removesuffix("_hint").removesuffix("_required").replace("_", "-")
+
+
+def _annotate(options: argparse.Namespace) -> int:
+    said = _said(options)
+    if options.tools or options.out:
+        if not (options.infer and options.tools and options.out):
+            raise ConfigError("--tools and --out belong together, with --infer.")
+        from trunkline.cli.annotate_file import infer_file
+
+        return infer_file(Path(options.tools), Path(options.out))
+    if said:
+        if not options.tool:
+            raise ConfigError("Of which tool?", hint="Name it with --tool.")
+        return _set(options, said)
+    return _show(options)
+
+
+def _said(options: argparse.Namespace) -> dict[str, Any]:
+    """What the flags say, by the names of the configuration's fields."""
+    said: dict[str, Any] = {}
+    if options.annotations:
+        try:
+            given = json.loads(options.annotations)
+        except ValueError as error:
+            raise ConfigError(f"--annotations is not JSON: {error}.") from error
+        if not isinstance(given, dict):
+            raise ConfigError("--annotations must be a JSON object.")
+        said.update({_snake(key): value for key, value in cast("dict[str, Any]", given).items()})
+    said.update({name: getattr(options, name) for name in (*FLAGS, *VALUES) if getattr(options, name) is not None})
+    if options.tags is not None:
+        said["tags"] = [tag.strip() for tag in options.tags.split(",") if tag.strip()]
+    return said
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
+def _set(options: argparse.Namespace, said: dict[str, Any]) -> int:
+    """Write it into the file; a tool whose server is not named is looked for."""
+    known = {field.name for field in dataclasses.fields(Annotations)}
+    for name in said:
+        if name not in known:
+            raise ConfigError(f"There is no annotation {name!r}.", hint=f"There are: {', '.join(sorted(known))}.")
+    path = config_file(options)
+    config = read_config(options)
+    assert path is not None
+    if path.suffix != ".toml":
+        raise ConfigError(f"{path} is a client's file, which has no place for annotations.", hint="Use trunkline.toml.")
+    server, tool = _find(config, options)
+    document = read_file(path)
+    entry: Any = servers_of(document, path)[server]
+    tools: Any = entry.setdefault("tools", {})
+    spoken: Any = tools.setdefault(tool, {})
+    problems = validate_annotations({**spoken, **said})
+    if problems:
+        raise ConfigError(" ".join(problems))
+    spoken.update(said)
+    write_file(path, document)
+    if options.format == "json":
+        print_json({"server": server, "tool": tool, "annotations": dict(spoken), "file": str(path)})
+    else:
+        say(f"{server}'s {tool}: {', '.join(f'{k} = {json.dumps(v)}' for k, v in dict(spoken).items())} (in {path})")
+    return 0
+
+
+def _find(config: Config, options: argparse.Namespace) -> tuple[str, str]:
+    if options.server:
+        if options.server not in config.servers:
+            hint = f"There are: {', '.join(config.servers)}."
+            raise ConfigError(f"There is no server {options.server!r}.", hint=hint)
+        return options.server, options.tool
+    if len(config.servers) == 1:
+        return next(iter(config.servers)), options.tool
+    entries = run(lambda: _collect(config, options.timeout))
+    found = {(entry.members or (entry.server,))[0]: entry for entry in entries if _named(entry, options.tool)}
+    if len(found) != 1:
+        what = (
+            f"Several servers have {options.tool!r}" if found else f"No server that can be reached has {options.tool!r}"
+        )
+        raise ConfigError(f"{what}.", hint="Name the server with --server.")
+    server, entry = next(iter(found.items()))
+    return server, entry.name
+
+
+def _named(entry: Entry, name: str) -> bool:
+    return name in (entry.name, entry.shown)
+
+
+def _show(options: argparse.Namespace) -> int:
+    from trunkline.catalog.globs import Glob
+
+    config = read_config(options)
+    if options.infer:
+        config = _without_words(config)
+    pattern = Glob((options.tool or "*").replace("*", "**"))
+    entries = [
+        entry
+        for entry in run(lambda: _collect(config, options.timeout))
+        if (not options.server or options.server in (entry.server, *entry.members))
+        and (pattern.matches(entry.name) or _named(entry, options.tool))
+    ]
+    if options.tool and not entries:
+        raise ConfigError(f"There is no tool {options.tool!r}.", hint="See `trunkline tools`.")
+    if options.validate:
+        return _validate(entries, options)
+    if options.format == "json":
+        print_json({"tools": [_described(entry, infer=options.infer) for entry in entries]})
+        return 0
+    rows = [[entry.shown, *_summary(entry, infer=options.infer)] for entry in entries]
+    print_table(("tool", "safety", "annotations"), rows)
+    count = {level: sum(row[1] == level for row in rows) for level in ("safe", "moderate", "dangerous")}
+    say(f"{len(rows)} tools: " + ", ".join(f"{number} {level}" for level, number in count.items()) + ".")
+    return 0
+
+
+def _without_words(config: Config) -> Config:
+    servers = {name: dataclasses.replace(spec, tools={}) for name, spec in config.servers.items()}
+    return dataclasses.replace(config, servers=servers)
+
+
+def _known(entry: Entry, *, infer: bool) -> Annotations:
+    if not infer:
+        return entry.annotations
+    from trunkline.catalog.annotations import infer_annotations
+    from trunkline.wire.members import decode_object
+
+    definition = decode_object(entry.definition)
+    tool = Tool(entry.name, str(definition.get("description", "")), definition.get("inputSchema") or {})
+    return infer_annotations(tool)
+
+
+def _summary(entry: Entry, *, infer: bool) -> tuple[str, str]:
+    known = _known(entry, infer=infer)
+    return get_tool_safety_level(known), get_annotation_summary(known)
+
+
+def _described(entry: Entry, *, infer: bool) -> dict[str, Any]:
+    known = _known(entry, infer=infer)
+    said = {name: value for name, value in dataclasses.asdict(known).items() if value not in (None, "", ())}
+    return {"tool": entry.shown, "server": entry.server, "safety": get_tool_safety_level(known), "annotations": said}
+
+
+def _validate(entries: list[Entry], options: argparse.Namespace) -> int:
+    found = {entry.shown: validate_annotations(entry.annotations) for entry in entries}
+    wrong = {shown: problems for shown, problems in found.items() if problems}
+    if options.format == "json":
+        print_json({"valid": not wrong, "problems": wrong})
+    else:
+        for shown, problems in wrong.items():
+            print(f"{shown}: {' '.join(problems)}")
+        say(f"{len(entries) - len(wrong)} of {len(entries)} tools are annotated without contradiction.")
+    return 1 if wrong else 0
+
+
+async def _collect(config: Config, seconds: float) -> list[Entry]:
+    async with opened(config, seconds) as hub:
+        return await hub.tools()
