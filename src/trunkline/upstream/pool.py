@@ -20,7 +20,8 @@ from trunkline.upstream.connection import Connection, Ends
 from trunkline.upstream.gate import PATIENCE, SHORT_LIFE, Gate
 from trunkline.upstream.http1 import HttpClient
 from trunkline.upstream.process import Warden, open_warden
-from trunkline.upstream.remote import NotStreamableError, Remote
+from trunkline.upstream.remote import Remote
+from trunkline.upstream.response import NotStreamableError
 from trunkline.upstream.sse import connect_sse
 from trunkline.upstream.stdio import connect_stdio
 from trunkline.wire.members import read_members, write_members

@@ -4,69 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Mapping
 
 from trunkline.config import ServerSpec
-from trunkline.errors import (
-    AuthorizationNeededError,
-    ProtocolError,
-    SessionLostError,
-    UnreachableError,
-    UpstreamError,
-)
+from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, UpstreamError
 from trunkline.model import Answer, Profile, Question, Reply
 from trunkline.tasks import Tasks
 from trunkline.upstream.address import Address
-from trunkline.upstream.connection import (
-    Ends,
-    checked_reply,
-    discover_params,
-    initialize_params,
-    legacy_profile,
-    lost,
-    modern_profile,
-    refusal,
-    told_owner,
-    write_answer,
-)
+from trunkline.upstream.connection import Ends, checked_reply, lost, refusal, told_owner, write_answer
+from trunkline.upstream.event_stream import EventStream
 from trunkline.upstream.exchange import Exchange
+from trunkline.upstream.handshake import Handshake
 from trunkline.upstream.http1 import ClosedError, HttpClient, Response
+from trunkline.upstream.response import message_of
+from trunkline.upstream.standing import keep_listening
 from trunkline.wire.envelope import Message, read_message, write_notification, write_request
-from trunkline.wire.era import MODERN_VERSIONS, speaks_modern
 from trunkline.wire.members import encode
-from trunkline.wire.sse import Decoder, Event, TooLongError
+from trunkline.wire.sse import TooLongError
 
-PROBE_TIMEOUT = 10.0
 SIDE_TIMEOUT = 10.0
 """Seconds for a message that nobody waits for: a notification, an answer to a question, a farewell."""
-POLL_AGAIN = 1.0
-"""Seconds before a stream that the server closed is asked for again, unless it names a delay."""
-
-
 LONGEST_POLL = 30.0
-
-
-class NotStreamableError(UnreachableError):
-    """The address does not take streamable HTTP; it may take the older HTTP+SSE."""
-
-
-class _Stream:
-    """The rest of an answer that comes as events."""
-
-    def __init__(self, response: Response, limit: int) -> None:
-        self.response = response
-        self.decoder = Decoder(limit)
-        self.waiting: deque[Event] = deque()
-        self.retry = POLL_AGAIN
-
-    async def next_event(self) -> Event | None:
-        while not self.waiting:
-            piece = await self.response.next_piece()
-            if not piece:
-                return None
-            self.waiting.extend(self.decoder.feed(piece))
-        return self.waiting.popleft()
 
 
 class Remote:
@@ -81,7 +39,7 @@ class Remote:
         self._address, self._tasks = Address(spec, client), tasks
         self._count = 0
         self._ended = ""
-        self._streams: dict[Exchange, _Stream] = {}
+        self._streams: dict[Exchange, EventStream] = {}
         self._listening: asyncio.Task[None] | None = None
         self._posting: set[asyncio.Task[None]] = set()
 
@@ -99,18 +57,10 @@ class Remote:
 
     async def open(self, *, era: str) -> None:
         """Find out how the server speaks, and shake hands where it wants that."""
-        if era != "legacy":
-            self._address.speak(MODERN_VERSIONS[0])
-            reply, status = await self._probe()
-            if reply is not None and speaks_modern(reply, over_http=True, status=status):
-                if reply.error:
-                    raise UnreachableError(f"Server {self.spec.name!r} refused: {reply.error[:200].decode()}")
-                self.profile = modern_profile(self.spec.name, reply.result)
-                return
-            if era == "modern":
-                raise UnreachableError(f"Server {self.spec.name!r} does not speak 2026-07-28.")
-        self._address.speak("")
-        await self._initialize()
+        handshake = Handshake(self.spec, self._address, self._post_own, self._advance)
+        self.profile = await handshake.shake(era=era, capabilities=self.ends.capabilities)
+        if not self.profile.modern:
+            await self._post_message(write_notification("notifications/initialized"))
 
     async def request(self, exchange: Exchange) -> Reply:
         if self._ended:
@@ -127,7 +77,7 @@ class Remote:
             return reply
         except SessionLostError:
             settled = True
-            self._ended = "was lost"
+            self._end("was lost")
             self.ends.ended(self._ended)
             raise
         except (UnreachableError, ProtocolError):
@@ -170,9 +120,7 @@ class Remote:
         posting.add_done_callback(self._posting.discard)
 
     async def close(self) -> None:
-        self._ended = "was closed"
-        if self._listening is not None:
-            self._listening.cancel()
+        self._end("was closed")
         for stream in self._streams.values():
             stream.response.close()
         self._streams.clear()
@@ -188,7 +136,9 @@ class Remote:
     def listen(self) -> None:
         """Keep a legacy server's own stream open, where it has one, for what belongs to no call."""
         if self._listening is None and not self.profile.modern:
-            self._listening = self._tasks.start(self._keep_listening(), name=f"{self.spec.name} listens")
+            self._listening = self._tasks.start(
+                keep_listening(self._address, self.spec.answer_limit, self._hear), name=f"{self.spec.name} listens"
+            )
 
     # Sending.
 
@@ -196,9 +146,9 @@ class Remote:
         body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
         response = await self._post(exchange, self._address.post_bytes(exchange, body))
         if response.streams and response.status == 200:
-            stream = self._streams[exchange] = _Stream(response, self.spec.answer_limit)
+            stream = self._streams[exchange] = EventStream(response, self.spec.answer_limit)
             return await self._advance(exchange, stream)
-        message = self._read_answer(response)
+        message = message_of(self.spec.name, response, in_session=bool(self._address.session))
         if message.method or (message.number != exchange.number and not message.error):
             raise ProtocolError(f"Server {self.spec.name!r} answered another request than {exchange.method}.")
         return checked_reply(exchange, message.result, message.error, modern=self.profile.modern)
@@ -227,37 +177,15 @@ class Remote:
                 raise
         raise AssertionError("unreachable")
 
-    def _read_answer(self, response: Response) -> Message:
-        status, body = response.status, response.body()
-        if status == 401 or (status == 403 and b"www-authenticate" in response.headers):
-            raise AuthorizationNeededError(
-                f"Server {self.spec.name!r} wants authorization (HTTP {status}).",
-                hint="Give it an `Authorization` header in its `headers`.",
-            )
-        if status == 404 and self._address.session:
-            raise SessionLostError(f"Server {self.spec.name!r} no longer knows our session.")
-        if body[:1] == b"{":
-            try:
-                message = read_message(body)
-            except ValueError as error:
-                raise ProtocolError(f"Server {self.spec.name!r} sent something unreadable ({error}).") from error
-            if message.result or message.error or message.method:
-                return message
-        if status >= 400:
-            raise self._http_error(status)
-        if 300 <= status < 400:
-            raise UnreachableError(f"Server {self.spec.name!r} redirects elsewhere (HTTP {status}); we do not follow.")
-        raise ProtocolError(f"Server {self.spec.name!r} answered HTTP {status} without a JSON-RPC message.")
-
-    def _http_error(self, status: int) -> UpstreamError:
-        text = f"Server {self.spec.name!r} answered HTTP {status}."
-        if status == 429:
-            return UnreachableError(text, hint="It asks for fewer calls; try again later.")
-        return NotStreamableError(text) if status in (400, 404, 405) else UpstreamError(text)
+    async def _post_own(self, exchange: Exchange) -> Response:
+        self._count += 1
+        exchange.number = self._count
+        body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
+        return await self._post(exchange, self._address.post_bytes(exchange, body))
 
     # Receiving.
 
-    async def _advance(self, exchange: Exchange, stream: _Stream) -> Reply:
+    async def _advance(self, exchange: Exchange, stream: EventStream) -> Reply:
         """Read events until there is a reply, or a question."""
         while True:
             try:
@@ -302,9 +230,9 @@ class Remote:
         exchange.ask(f"q{message.id.decode(errors='replace')}", Question(message.method, message.params), message.id)
         return exchange.take_questions(modern=self.profile.modern)
 
-    async def _reopen(self, exchange: Exchange, stream: _Stream) -> _Stream:
+    async def _reopen(self, exchange: Exchange, stream: EventStream) -> EventStream:
         """A legacy server may close a stream and be polled for the rest of it."""
-        if not stream.decoder.last_id or self.profile.modern:
+        if not stream.decoder.last_id or self._address.modern:
             self._streams.pop(exchange, None)
             raise lost(self.spec, exchange, "closed the stream")
         exchange.listener.hang_up(stream.retry)
@@ -320,31 +248,9 @@ class Remote:
             raise lost(self.spec, exchange, "could not be reached again") from error
         if response.status != 200 or not response.streams:
             raise lost(self.spec, exchange, "closed the stream")
-        fresh = self._streams[exchange] = _Stream(response, self.spec.answer_limit)
+        fresh = self._streams[exchange] = EventStream(response, self.spec.answer_limit)
         fresh.decoder.last_id, fresh.retry = stream.decoder.last_id, stream.retry
         return fresh
-
-    async def _keep_listening(self) -> None:
-        last_id, delay = "", POLL_AGAIN
-        while not self._ended:
-            response: Response | None = None
-            try:
-                response = await self._address.get(last_id)
-                await response.ready()
-                if response.status != 200 or not response.streams:
-                    return
-                stream = _Stream(response, self.spec.answer_limit)
-                while (event := await stream.next_event()) is not None:
-                    last_id = stream.decoder.last_id or last_id
-                    delay = event.retry / 1000 if event.retry >= 0 else POLL_AGAIN
-                    if event.data:
-                        self._hear(event.data)
-            except (UpstreamError, ValueError):
-                delay = min(delay * 2, 60.0)
-            finally:
-                if response is not None:
-                    response.close()
-            await asyncio.sleep(delay)
 
     def _hear(self, data: bytes) -> None:
         message = read_message(data)
@@ -362,58 +268,6 @@ class Remote:
 
     def _reply_later(self, server_id: bytes, answer: Answer) -> None:
         self._tasks.start(self._post_quietly(write_answer(server_id, answer)), name=f"{self.spec.name} answer")
-
-    # Handshake.
-
-    async def _probe(self) -> tuple[Message | None, int]:
-        exchange = self._own("server/discover", discover_params(), min(PROBE_TIMEOUT, self.spec.start_timeout))
-        self._count += 1
-        exchange.number = self._count
-        exchange.start_clock()
-        try:
-            body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
-            response = await self._post(exchange, self._address.post_bytes(exchange, body))
-            if response.status in (307, 308):
-                self._address.follow(response)
-                return await self._probe()
-            if response.status in (401, 403):
-                self._read_answer(response)
-            if response.streams:
-                stream = _Stream(response, self.spec.answer_limit)
-                reply = await self._advance(exchange, stream)
-                return Message(result=reply.result, error=reply.error), response.status
-            return read_message(response.body()), response.status
-        except UnreachableError:
-            raise
-        except (UpstreamError, ValueError):
-            return None, 0
-        finally:
-            exchange.stop_clock()
-
-    async def _initialize(self) -> None:
-        exchange = self._own("initialize", initialize_params(self.ends.capabilities), self.spec.start_timeout)
-        self._count += 1
-        exchange.number = self._count
-        exchange.start_clock()
-        try:
-            body = write_request(b"%d" % exchange.number, "initialize", exchange.params)
-            response = await self._post(exchange, self._address.post_bytes(exchange, body))
-            session = response.headers.get(b"mcp-session-id", b"")
-            self.profile = Profile(modern=False)
-            if response.streams and response.status == 200:
-                reply = await self._advance(exchange, _Stream(response, self.spec.answer_limit))
-            else:
-                message = self._read_answer(response)
-                if response.status in (400, 404, 405) and message.error:
-                    raise NotStreamableError(f"Server {self.spec.name!r} refused: {message.error[:200].decode()}")
-                reply = checked_reply(exchange, message.result, message.error, modern=False)
-        finally:
-            exchange.stop_clock()
-        if reply.error:
-            raise UnreachableError(f"Server {self.spec.name!r} refused to initialize: {reply.error[:200].decode()}")
-        self.profile = legacy_profile(self.spec.name, reply.result)
-        self._address.speak(self.profile.version, session)
-        await self._post_message(write_notification("notifications/initialized"))
 
     # Messages that get no answer.
 
@@ -433,10 +287,10 @@ class Remote:
         except UpstreamError:
             pass  # nobody waits for it, and the next request will find out what is wrong
 
-    def _own(self, method: str, params: bytes, timeout: float) -> Exchange:
-        return Exchange(
-            self.spec.name, method, params, timeout=timeout, max_timeout=timeout, safe_to_repeat=True, background=True
-        )
+    def _end(self, why: str) -> None:
+        self._ended = why
+        if self._listening is not None:
+            self._listening.cancel()
 
     def _forget(self, exchange: Exchange) -> None:
         stream = self._streams.pop(exchange, None)
