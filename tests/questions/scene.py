@@ -69,6 +69,8 @@ class Told:
     """The response itself."""
     questions: list[Json] = field(default_factory=list[Json])
     """What the caller was asked, in order."""
+    rounds: int = 0
+    """How many results asked a modern caller something."""
 
     @property
     def text(self) -> str:
@@ -95,13 +97,15 @@ class Talker:
 
     async def _modern(self, caller: ModernCaller, tool: str, arguments: Json, answer: Answer) -> Told:
         questions: list[Json] = []
+        rounds = 0
         heard = await ask(caller, tool, arguments, self.capabilities)
         while heard.message.get("result", {}).get("resultType") == "input_required":
+            rounds += 1
             asked = heard.result["inputRequests"]
             questions += asked.values()
             answers = {key: answer(question) for key, question in asked.items()}
             heard = await retry(caller, tool, arguments, heard.result["requestState"], answers, self.capabilities)
-        return Told(heard.message, questions)
+        return Told(heard.message, questions, rounds)
 
     async def _legacy(self, caller: LegacyCaller, tool: str, arguments: Json, answer: Answer) -> Told:
         questions: list[Json] = []

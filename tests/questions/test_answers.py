@@ -97,6 +97,7 @@ async def test_two_questions_at_once_each_get_their_own_answer(
         "Order left tea?",
         "Order right tea?",
     ]
+    assert told.rounds == (1 if pair.caller == "modern" else 0)
     assert at.done == ["tea"]
 
 

@@ -129,6 +129,13 @@ class Response:
         self._wake()
         self._connection.drop()
 
+    def interrupt(self, reason: Exception) -> bool:
+        """Call away whoever waits, if anybody does; the answer goes on arriving, and can be waited for again."""
+        if self._waiter is None or self._waiter.done():
+            return False
+        self._waiter.set_exception(reason)
+        return True
+
     def close(self) -> None:
         """Stop reading: over HTTP this is how a request is cancelled."""
         if not self.complete:

@@ -13,7 +13,7 @@ from trunkline.tasks import Tasks
 from trunkline.upstream.address import Address
 from trunkline.upstream.connection import Ends, checked_reply, lost, refusal, told_owner, write_answer
 from trunkline.upstream.event_stream import EventStream
-from trunkline.upstream.exchange import Exchange
+from trunkline.upstream.exchange import AskedError, Exchange
 from trunkline.upstream.handshake import Handshake
 from trunkline.upstream.http1 import ClosedError, HttpClient, Response
 from trunkline.upstream.response import message_of
@@ -75,6 +75,9 @@ class Remote:
             reply = await self._send(exchange)
             settled = True
             return reply
+        except AskedError:
+            settled = True
+            return exchange.take_questions()
         except SessionLostError:
             settled = True
             self._end("was lost")
@@ -97,11 +100,13 @@ class Remote:
             for server_id, answer in exchange.answered(dict(answers)):
                 await self._post_message(write_answer(server_id, answer))
             if exchange.questions:
-                reply = exchange.take_questions(modern=False)
-            else:
-                reply = await self._advance(exchange, self._streams[exchange])
+                raise AskedError
+            reply = await self._advance(exchange, self._streams[exchange])
             settled = True
             return reply
+        except AskedError:
+            settled = True
+            return exchange.take_questions()
         except (ClosedError, UnreachableError) as error:
             raise lost(self.spec, exchange, "could not be reached") from error
         finally:
@@ -159,7 +164,7 @@ class Remote:
             response: Response | None = None
             try:
                 response, used = await self._address.send(request, timeout=exchange.timeout)
-                exchange.abort = response.fail
+                exchange.abort, exchange.interrupt = response.fail, response.interrupt
                 await response.ready()
                 return response
             except UnreachableError as error:
@@ -186,7 +191,7 @@ class Remote:
     # Receiving.
 
     async def _advance(self, exchange: Exchange, stream: EventStream) -> Reply:
-        """Read events until there is a reply, or a question."""
+        """Read events until there is a reply; questions call us away."""
         while True:
             try:
                 event = await stream.next_event()
@@ -202,9 +207,8 @@ class Remote:
                 stream.retry = event.retry / 1000
             reply = self._take(exchange, event.data) if event.data else None
             if reply is not None:
-                if not reply.questions:
-                    stream.response.close()
-                    self._streams.pop(exchange, None)
+                stream.response.close()
+                self._streams.pop(exchange, None)
                 return reply
 
     def _take(self, exchange: Exchange, data: bytes) -> Reply | None:
@@ -217,18 +221,20 @@ class Remote:
                 return None
             return checked_reply(exchange, message.result, message.error, modern=self.profile.modern)
         if message.id:
-            return self._take_question(exchange, message)
+            self._take_question(exchange, message)
+            return None
         if message.method == "notifications/progress":
             exchange.sign_of_life()
         exchange.listener.notify(message.method, message.params)
         return None
 
-    def _take_question(self, exchange: Exchange, message: Message) -> Reply | None:
+    def _take_question(self, exchange: Exchange, message: Message) -> None:
         if message.method == "ping":
             self._reply_later(message.id, Answer(result=b"{}"))
-            return None
-        exchange.ask(f"q{message.id.decode(errors='replace')}", Question(message.method, message.params), message.id)
-        return exchange.take_questions(modern=self.profile.modern)
+        elif exchange.background:
+            self._reply_later(message.id, refusal(message.method))
+        else:
+            exchange.ask(message.id, Question(message.method, message.params))
 
     async def _reopen(self, exchange: Exchange, stream: EventStream) -> EventStream:
         """A legacy server may close a stream and be polled for the rest of it."""
@@ -239,7 +245,7 @@ class Remote:
         await _pause(exchange, min(stream.retry, LONGEST_POLL))
         try:
             response = await self._address.get(stream.decoder.last_id)
-            exchange.abort = response.fail
+            exchange.abort, exchange.interrupt = response.fail, response.interrupt
             if exchange.expired is not None:
                 response.close()
                 raise exchange.expired
@@ -307,16 +313,18 @@ class Remote:
 
 
 async def _pause(exchange: Exchange, seconds: float) -> None:
-    """Wait, but no longer than the exchange may take."""
+    """Wait, but no longer than the exchange may take, nor when there is something to ask the caller."""
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def abort(error: UpstreamError) -> None:
-        if not over.done():
-            over.set_exception(error)
+    def leave(error: Exception) -> bool:
+        if over.done():
+            return False
+        over.set_exception(error)
+        return True
 
-    exchange.abort = abort
+    exchange.abort = exchange.interrupt = leave
     if exchange.expired is not None:
-        abort(exchange.expired)
+        leave(exchange.expired)
     try:
         async with asyncio.timeout(seconds):
             await over

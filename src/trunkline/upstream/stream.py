@@ -109,7 +109,7 @@ class StreamConnection:
         for server_id, answer in exchange.answered(dict(answers)):
             self._answer(server_id, answer)
         if exchange.questions:
-            return exchange.take_questions(modern=self.profile.modern)
+            return exchange.take_questions()
         return await self._wait(exchange)
 
     def cancel(self, exchange: Exchange, reason: str) -> None:
@@ -123,9 +123,7 @@ class StreamConnection:
         other = self._latest() if self.ends.exclusive else None
         if other is not None:
             for key, question in exchange.questions.items():
-                other.ask(key, question, exchange.asked[key])
-            if other.questions and other.waiting:
-                other.settle(other.take_questions(modern=self.profile.modern))
+                other.ask(exchange.asked[key], question)
         exchange.questions = {}
         exchange.asked.clear()
 
@@ -217,11 +215,7 @@ class StreamConnection:
         exchange = self._latest() if self.ends.exclusive else None
         if exchange is not None:
             # Every call on this stream is the owner's, so the question reaches the right caller whichever call it is.
-            exchange.ask(
-                f"q{message.id.decode(errors='replace')}", Question(message.method, message.params), message.id
-            )
-            if exchange.waiting:
-                exchange.settle(exchange.take_questions(modern=self.profile.modern))
+            exchange.ask(message.id, Question(message.method, message.params))
         elif self.ends.ask_owner is not None:
             told_owner(self.ends.ask_owner(message.method, message.params), lambda a: self._answer(message.id, a))
         else:
