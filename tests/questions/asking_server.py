@@ -2,8 +2,9 @@
 
 `--era` says how it speaks, and it speaks no other way. `--log FILE` gets the lines `start PID`, `call ID TOOL`,
 `cancelled ID` and `end`, and in the legacy era `asked ID` and `refused METHOD CODE`. With `--http` it serves `/mcp` on
-127.0.0.1 and prints `PORT n` when it listens. What a tool does is to append one line to a file, so that a test can
-count how often it was done.
+127.0.0.1 and prints `PORT n` when it listens; with `--plain` besides, it answers legacy calls with JSON, and so asks on
+the session's own stream. What a tool does is to append one line to a file, so that a test can count how often it was
+done.
 """
 
 from __future__ import annotations
@@ -67,6 +68,11 @@ async def both(ask: Ask, args: Json) -> str:
     return act(args, await ask(asked))
 
 
+async def aside(ask: Ask, args: Json) -> str:
+    """Like `order`, but a legacy server asks outside the call where it can: on the session's own stream."""
+    return act(args, await ask({"confirm": {**confirm(f"Order {args['item']}?"), "aside": True}}))
+
+
 async def url(ask: Ask, args: Json) -> str:
     address = f"https://example.org/pay/{args['item']}"
     params = {"mode": "url", "elicitationId": args["item"], "url": address, "message": f"Pay {args['item']}?"}
@@ -101,7 +107,7 @@ async def visit(ask: Ask, args: Json) -> str:
 
 
 VISITED: set[str] = set()
-TOOLS = {tool.__name__: tool for tool in (order, twice, both, url, sample, roots, later, visit)}
+TOOLS = {tool.__name__: tool for tool in (order, twice, both, aside, url, sample, roots, later, visit)}
 SCHEMA = {"type": "object", "properties": {name: {"type": "string"} for name in ("item", "file", "text", "after")}}
 
 
@@ -129,8 +135,11 @@ def act(args: Json, answers: Json, wants: str = "sure") -> str:
 class Server:
     """What is the same over every transport."""
 
-    def __init__(self, era: str, log: str) -> None:
+    def __init__(self, era: str, log: str, *, plain: bool = False) -> None:
         self.modern = era == "modern"
+        self.plain = plain
+        self.standing: dict[str, Send] = {}
+        """The stream of each session's own."""
         self._log = log
         self._key = os.urandom(32)
         self._used: set[str] = set()
@@ -205,7 +214,10 @@ class Server:
             for key, question in questions.items():
                 id = f"ask-{next(self._numbers)}"
                 futures[key] = self._asked[session, id] = asyncio.get_running_loop().create_future()
-                await send({"jsonrpc": "2.0", "id": id, **question})
+                outside = question.pop("aside", False) or self.plain
+                await (await self._own_stream(session) if session and outside else send)(
+                    {"jsonrpc": "2.0", "id": id, **question}
+                )
                 self.log("asked", id)
             answers = dict(zip(futures, await asyncio.gather(*futures.values()), strict=True))
             for key, answer in answers.items():
@@ -218,6 +230,11 @@ class Server:
             return said(await tool(ask, params.get("arguments", {})))
         except LookupError as error:
             return {**said(f"failed: {error}"), "isError": True}
+
+    async def _own_stream(self, session: str) -> Send:
+        while session not in self.standing:  # noqa: ASYNC110 - a caller opens it in its own time
+            await asyncio.sleep(POLL)
+        return self.standing[session]
 
     async def _modern_call(self, tool: Any, params: Json, session: str, send: Send) -> Json:
         capabilities: Json = params.get("_meta", {}).get(f"{META}clientCapabilities", {})
@@ -233,6 +250,7 @@ class Server:
                 missing = lacking(question, capabilities)
                 if missing:
                     raise ToolError(-32021, "The client cannot be asked.", {"requiredCapabilities": missing})
+                question.pop("aside", None)
             if "requestState" not in params or at > len(past) or not questions.keys() <= fresh.keys():
                 raise InputRequired(questions)
             past.append({key: fresh[key] for key in questions})
@@ -331,6 +349,8 @@ async def answer(
     if method == "DELETE" and session in sessions:
         sessions.discard(session)
         await plain(writer, 200)
+    elif method == "GET" and session in sessions:
+        await stand(server, session, writer)
     elif method != "POST":
         await plain(writer, 405)
     elif server.modern:
@@ -341,7 +361,7 @@ async def answer(
     elif session not in sessions:
         error = {"code": -32000, "message": "Bad Request: no such session"}
         await plain(writer, 404 if session else 400, {"jsonrpc": "2.0", "id": None, "error": error})
-    elif message.get("method") == "tools/call":
+    elif message.get("method") == "tools/call" and not server.plain:
         await stream(server, session, message, writer)
     elif "id" in message and "method" in message:
         await server.take(message, session, lambda out: plain(writer, 200, out))
@@ -376,6 +396,21 @@ async def stream(server: Server, session: str, message: Json, writer: asyncio.St
     await writer.drain()
 
 
+async def stand(server: Server, session: str, writer: asyncio.StreamWriter) -> None:
+    """The stream of a session's own, which stays open."""
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+
+    async def send(out: Json) -> None:
+        writer.write(b"data: %s\n\n" % json.dumps(out).encode())
+        await writer.drain()
+
+    server.standing[session] = send
+    try:
+        await writer.wait_closed()
+    finally:
+        del server.standing[session]
+
+
 async def plain(writer: asyncio.StreamWriter, status: int, message: Json | None = None, **headers: str) -> None:
     body = json.dumps(message).encode() if message is not None else b""
     own = {"Content-Type": "application/json", **headers, "Content-Length": str(len(body))}
@@ -394,9 +429,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--era", choices=["legacy", "modern"], default="legacy")
     parser.add_argument("--http", action="store_true")
+    parser.add_argument("--plain", action="store_true")
     parser.add_argument("--log", default="")
     options = parser.parse_args()
-    server = Server(options.era, options.log)
+    server = Server(options.era, options.log, plain=options.plain)
     server.log("start", os.getpid())
     asyncio.run(serve_http(server) if options.http else serve_stdio(server))
 

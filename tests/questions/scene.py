@@ -237,9 +237,9 @@ def inside(thing: object, name: str) -> Any:
 
 
 @contextmanager
-def asking(era: str, transport: str, log: Path, **options: Any) -> Generator[Json]:
+def asking(era: str, transport: str, log: Path, *flags: str, **options: Any) -> Generator[Json]:
     """The configuration of a server that asks."""
-    arguments = [str(SERVER), "--era", era, "--log", str(log)]
+    arguments = [str(SERVER), "--era", era, "--log", str(log), *flags]
     if transport == "stdio":
         yield {"command": sys.executable, "args": ["-S", *arguments], **options}
         return
@@ -255,9 +255,9 @@ def asking(era: str, transport: str, log: Path, **options: Any) -> Generator[Jso
 
 @asynccontextmanager
 async def scene(
-    folder: Path, http: aiohttp.ClientSession, pair: Pair, *, server: Json | None = None, **options: Any
+    folder: Path, http: aiohttp.ClientSession, pair: Pair, *flags: str, server: Json | None = None, **options: Any
 ) -> AsyncGenerator[Scene]:
     """A gateway before a server that asks, with options for either."""
-    with asking(pair.server, pair.transport, folder / "log", **(server or {})) as spec:
+    with asking(pair.server, pair.transport, folder / "log", *flags, **(server or {})) as spec:
         async with gateway(folder / "home", {"shop": spec}, namespace="always", **options) as opened:
             yield Scene(opened, http, pair, folder)

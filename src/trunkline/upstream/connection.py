@@ -34,7 +34,7 @@ class Ends:
     ended: Callable[[str], None]
     ask_owner: AskOwner | None = None
     exclusive: bool = False
-    """Every call on it is one caller's, so that its questions can only be that caller's."""
+    """Every call on it is one user's, so that its questions can only be that user's."""
     capabilities: bytes = b"{}"
 
 

@@ -34,12 +34,16 @@ class Remote:
         self.spec, self.ends = spec, ends
         self.profile = Profile()
         self.log_level = ""
-        self._in_flight = 0
         self.last_used = time.monotonic()
         self._address, self._tasks = Address(spec, client), tasks
         self._count = 0
         self._ended = ""
+        self._open: set[Exchange] = set()
+        """Calls without an answer: waited for, or parked."""
         self._streams: dict[Exchange, EventStream] = {}
+        self._unbegun: dict[Exchange, Response] = {}
+        """Answers that had not begun when their call was parked."""
+        self._in_doubt_until = 0.0
         self._listening: asyncio.Task[None] | None = None
         self._posting: set[asyncio.Task[None]] = set()
 
@@ -49,7 +53,7 @@ class Remote:
 
     @property
     def busy(self) -> bool:
-        return bool(self._in_flight) or any(not exchange.background for exchange in self._streams)
+        return bool(self._open)
 
     @property
     def last_words(self) -> str:
@@ -68,11 +72,13 @@ class Remote:
         self._count += 1
         exchange.number = self._count
         exchange.connection = self
-        self._in_flight += not exchange.background
+        if not exchange.background:
+            self._open.add(exchange)
         exchange.start_clock()
         settled = False
         try:
             reply = await self._send(exchange)
+            self._open.discard(exchange)
             settled = True
             return reply
         except AskedError:
@@ -80,6 +86,7 @@ class Remote:
             return exchange.take_questions()
         except SessionLostError:
             settled = True
+            self._forget(exchange)
             self._end("was lost")
             self.ends.ended(self._ended)
             raise
@@ -91,9 +98,8 @@ class Remote:
             self._leave(exchange, settled)
 
     async def resume(self, exchange: Exchange, answers: Mapping[str, Answer]) -> Reply:
-        if exchange not in self._streams:
+        if exchange not in self._open:
             raise lost(self.spec, exchange, "closed the stream")
-        self._in_flight += 1
         exchange.start_clock()
         settled = False
         try:
@@ -101,7 +107,8 @@ class Remote:
                 await self._post_message(write_answer(server_id, answer))
             if exchange.questions:
                 raise AskedError
-            reply = await self._advance(exchange, self._streams[exchange])
+            reply = await self._wait_on(exchange)
+            self._open.discard(exchange)
             settled = True
             return reply
         except AskedError:
@@ -115,6 +122,7 @@ class Remote:
     def cancel(self, exchange: Exchange, reason: str) -> None:
         if not self.profile.modern and not self._ended:
             self.notify("notifications/cancelled", encode({"requestId": exchange.number, "reason": reason}))
+            self._in_doubt_until = time.monotonic() + self.spec.max_timeout
         self._forget(exchange)
 
     def notify(self, method: str, params: bytes) -> None:
@@ -126,9 +134,8 @@ class Remote:
 
     async def close(self) -> None:
         self._end("was closed")
-        for stream in self._streams.values():
-            stream.response.close()
-        self._streams.clear()
+        for exchange in [*self._open, *self._streams]:
+            self._forget(exchange)
         if self._posting:
             await asyncio.wait(list(self._posting), timeout=1.0)  # a cancellation must not be overtaken by our farewell
         if self._address.session:
@@ -149,7 +156,16 @@ class Remote:
 
     async def _send(self, exchange: Exchange) -> Reply:
         body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
-        response = await self._post(exchange, self._address.post_bytes(exchange, body))
+        return await self._read(exchange, await self._post(exchange, self._address.post_bytes(exchange, body)))
+
+    async def _wait_on(self, exchange: Exchange) -> Reply:
+        response = self._unbegun.pop(exchange, None)
+        if response is None:
+            return await self._advance(exchange, self._streams[exchange])
+        await self._ready(exchange, response)
+        return await self._read(exchange, response)
+
+    async def _read(self, exchange: Exchange, response: Response) -> Reply:
         if response.streams and response.status == 200:
             stream = self._streams[exchange] = EventStream(response, self.spec.answer_limit)
             return await self._advance(exchange, stream)
@@ -164,8 +180,7 @@ class Remote:
             response: Response | None = None
             try:
                 response, used = await self._address.send(request, timeout=exchange.timeout)
-                exchange.abort, exchange.interrupt = response.fail, response.interrupt
-                await response.ready()
+                await self._ready(exchange, response)
                 return response
             except UnreachableError as error:
                 raise UnreachableError(f"Server {self.spec.name!r} cannot be reached: {error.message}") from error
@@ -181,6 +196,14 @@ class Remote:
                     response.close()
                 raise
         raise AssertionError("unreachable")
+
+    async def _ready(self, exchange: Exchange, response: Response) -> None:
+        exchange.abort, exchange.interrupt = response.fail, response.interrupt
+        try:
+            await response.ready()
+        except AskedError:
+            self._unbegun[exchange] = response
+            raise
 
     async def _post_own(self, exchange: Exchange) -> Response:
         self._count += 1
@@ -270,6 +293,15 @@ class Remote:
             question = self.ends.ask_owner(message.method, message.params)
             told_owner(question, lambda answer: self._reply_later(message.id, answer))
         else:
+            self._take_stray(message)
+
+    def _take_stray(self, message: Message) -> None:
+        """A question outside every call. Where all calls are one user's, it can only be about the one under way."""
+        call = next(iter(self._open)) if len(self._open) == 1 else None
+        sure = call is not None and call.interrupt is not None and time.monotonic() >= self._in_doubt_until
+        if call is not None and sure and self.ends.exclusive:
+            call.ask(message.id, Question(message.method, message.params))
+        else:
             self._reply_later(message.id, refusal(message.method))
 
     def _reply_later(self, server_id: bytes, answer: Answer) -> None:
@@ -299,14 +331,16 @@ class Remote:
             self._listening.cancel()
 
     def _forget(self, exchange: Exchange) -> None:
-        stream = self._streams.pop(exchange, None)
+        self._open.discard(exchange)
+        stream, response = self._streams.pop(exchange, None), self._unbegun.pop(exchange, None)
         if stream is not None:
             stream.response.close()
+        if response is not None:
+            response.close()
 
     def _leave(self, exchange: Exchange, settled: bool) -> None:
         exchange.stop_clock()
         if not exchange.background:
-            self._in_flight -= 1
             self.last_used = time.monotonic()
         if not settled:
             self.cancel(exchange, "The caller withdrew, or the time was up.")
