@@ -107,6 +107,8 @@ class Reply:
     parked: Parked | None = None
     modern: bool = True
     """The era of the server that spoke, so that an edge knows whether to translate."""
+    refused: tuple[Question, ...] = ()
+    """With an error: what the server wanted to ask, and could not, because nobody on its connection can be asked."""
 
 
 @dataclass(slots=True)

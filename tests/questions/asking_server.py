@@ -229,6 +229,8 @@ class Server:
         try:
             return said(await tool(ask, params.get("arguments", {})))
         except LookupError as error:
+            if params.get("arguments", {}).get("strict"):
+                raise ToolError(-32603, f"failed: {error}") from error
             return {**said(f"failed: {error}"), "isError": True}
 
     async def _own_stream(self, session: str) -> Send:

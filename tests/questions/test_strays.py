@@ -100,3 +100,14 @@ async def test_after_a_withdrawn_call_a_stray_question_could_be_its_own_and_reac
     assert heard.result["isError"] is True
     assert inside.result["resultType"] == "input_required"
     assert at.done == []
+
+
+@LEGACY_HTTP
+async def test_who_cannot_be_asked_a_stray_question_is_told_what_to_declare(
+    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
+) -> None:
+    async with scene(tmp_path, http, pair, "--plain") as at:
+        told = await (await at.talker({})).call("shop__order", {**at.args("tea"), "strict": True}, yes)
+
+    assert told.error["code"] == -32021
+    assert told.error["data"]["requiredCapabilities"] == {"elicitation": {}}

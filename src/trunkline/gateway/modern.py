@@ -157,6 +157,7 @@ class ModernEdge:
             refused = {key: not_asked(one) for key, one in reply.questions.items() if key not in asked}
             missing += [reply.questions[key] for key in refused]
             reply = await self._hub.resume(call, reply.parked, refused)
+        missing += reply.refused
         if missing and reply.error:
             return Reply(error=capability_missing(missing), modern=True)
         urls = {} if reply.modern or not reply.error else url_questions(reply.error)

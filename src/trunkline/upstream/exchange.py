@@ -25,7 +25,7 @@ class Exchange:
     __slots__ = (
         "_attended", "_early", "_first_asked", "_future", "_gathering", "_last_sign", "_loop", "_started", "_timer",
         "abort", "asked", "background", "connection", "expired", "headers", "interrupt", "listener", "max_timeout",
-        "method", "name", "number", "params", "questions", "safe_to_repeat", "server", "timeout", "token",
+        "method", "name", "number", "params", "questions", "refused", "safe_to_repeat", "server", "timeout", "token",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +57,8 @@ class Exchange:
         self.questions: dict[str, Question] = {}
         self.asked: dict[str, bytes] = {}
         """The server's own ids of the questions that are open."""
+        self.refused: tuple[Question, ...] = ()
+        """What the server was told that it cannot ask, and certainly wanted to ask for this call."""
         self.abort: Callable[[UpstreamError], object] | None = None
         """How the connection in charge ends the wait."""
         self.interrupt: Callable[[AskedError], bool] | None = None

@@ -44,6 +44,7 @@ class Remote:
         self._unbegun: dict[Exchange, Response] = {}
         """Answers that had not begun when their call was parked."""
         self._in_doubt_until = 0.0
+        """Until then the server may go on with a call that was withdrawn."""
         self._listening: asyncio.Task[None] | None = None
         self._posting: set[asyncio.Task[None]] = set()
 
@@ -296,13 +297,20 @@ class Remote:
             self._take_stray(message)
 
     def _take_stray(self, message: Message) -> None:
-        """A question outside every call. Where all calls are one user's, it can only be about the one under way."""
-        call = next(iter(self._open)) if len(self._open) == 1 else None
-        sure = call is not None and call.interrupt is not None and time.monotonic() >= self._in_doubt_until
-        if call is not None and sure and self.ends.exclusive:
-            call.ask(message.id, Question(message.method, message.params))
-        else:
-            self._reply_later(message.id, refusal(message.method))
+        """A question outside every call: with one call alone under way, it can only be about that."""
+        question, call = Question(message.method, message.params), self._certain()
+        if call is not None and self.ends.exclusive:
+            call.ask(message.id, question)
+            return
+        if call is not None:
+            call.refused += (question,)
+        self._reply_later(message.id, refusal(message.method))
+
+    def _certain(self) -> Exchange | None:
+        if len(self._open) != 1 or time.monotonic() < self._in_doubt_until:
+            return None
+        (call,) = self._open
+        return call if call.interrupt is not None else None  # not sent yet
 
     def _reply_later(self, server_id: bytes, answer: Answer) -> None:
         self._tasks.start(self._post_quietly(write_answer(server_id, answer)), name=f"{self.spec.name} answer")

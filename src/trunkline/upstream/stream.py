@@ -54,6 +54,8 @@ class StreamConnection:
         self._open: dict[int, Exchange] = {}
         """Requests without an answer: waited for, or parked."""
         self._ended = ""
+        self._in_doubt_until = 0.0
+        """Until then the server may go on with a call that was withdrawn."""
 
     @property
     def alive(self) -> bool:
@@ -116,6 +118,7 @@ class StreamConnection:
         if self._open.pop(exchange.number, None) is None:
             return
         self._pass_on_questions(exchange)
+        self._in_doubt_until = time.monotonic() + self.spec.max_timeout
         self.notify("notifications/cancelled", encode({"requestId": exchange.number, "reason": reason}))
 
     def _pass_on_questions(self, exchange: Exchange) -> None:
@@ -219,6 +222,9 @@ class StreamConnection:
         elif self.ends.ask_owner is not None:
             told_owner(self.ends.ask_owner(message.method, message.params), lambda a: self._answer(message.id, a))
         else:
+            call = self._only_one() if time.monotonic() >= self._in_doubt_until else None
+            if call is not None:
+                call.refused += (Question(message.method, message.params),)
             self._answer(message.id, refusal(message.method))
 
     def _unreadable(self, head: bytes, tail: bytes, what: str) -> None:
