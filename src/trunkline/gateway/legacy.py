@@ -12,7 +12,7 @@ from trunkline.errors import RefusedError, TrunklineError
 from trunkline.gateway.audience import Audience
 from trunkline.gateway.http import JSON, STREAM, Headers, Request
 from trunkline.gateway.lists import Lists, introduce_legacy
-from trunkline.gateway.questions import may_ask, not_asked, read_input_required
+from trunkline.gateway.questions import may_ask, not_asked, read_input_required, warn_of_secrets
 from trunkline.gateway.refusals import error_of, status_of
 from trunkline.gateway.sessions import Session, Sessions
 from trunkline.gateway.stream import Stream
@@ -256,12 +256,14 @@ class LegacyEdge:
         reply = await self._hub.relay(call)
         for _ in range(ROUNDS):
             if reply.questions and reply.parked is not None:
+                warn_of_secrets(call.server, reply.questions.values())
                 reply = await self._resume(session, outlet, call, reply)
                 continue
             asked = read_input_required(reply.result) if reply.modern else None
             if asked is None:
                 return reply
             questions, state = asked
+            warn_of_secrets(call.server, questions.values())
             answers = await self._ask(session, outlet, questions)
             failed = [one.error for key, one in answers.items() if one.error and not _may_be_cancelled(questions[key])]
             if failed:

@@ -18,7 +18,9 @@ from trunkline.gateway.questions import (
     may_ask,
     not_asked,
     read_answers,
+    read_input_required,
     url_questions,
+    warn_of_secrets,
 )
 from trunkline.gateway.refusals import error_of, status_of
 from trunkline.gateway.sessions import LEVELS
@@ -40,7 +42,6 @@ from trunkline.wire.envelope import (
 from trunkline.wire.era import error_code
 from trunkline.wire.headers import NAMED_BY, PARAM, check_headers, check_param_headers
 from trunkline.wire.members import Members, decode_object, encode, is_object, read_members, write_members
-from trunkline.wire.seal import MARK as SEAL_MARK
 
 KINDS = {method: kind for kind, method in LIST_METHODS.items()}
 RELAYED = frozenset((*NAMED_BY, "completion/complete"))
@@ -152,6 +153,7 @@ class ModernEdge:
         while reply.questions and reply.parked is not None:
             asked = {key: one for key, one in reply.questions.items() if may_ask(one, call.caller.capabilities)}
             if len(asked) == len(reply.questions):
+                warn_of_secrets(call.server, asked.values())
                 state = self._parking.park(call, reply.parked)
                 return Reply(result=input_required(asked, state), modern=True)
             refused = {key: not_asked(one) for key, one in reply.questions.items() if key not in asked}
@@ -168,11 +170,14 @@ class ModernEdge:
 
     def _bound(self, call: Call, reply: Reply) -> Reply:
         """A modern server's state works only for the user it was made for, and is never taken for one of ours."""
-        if reply.modern and b"input_required" in reply.result and (call.scope.user or _OURS in reply.result):
-            members = read_members(reply.result)
-            if "requestState" in members and read_string(members.get("resultType", b"")) == "input_required":
-                members["requestState"] = encode(self._parking.wrap(call, members["requestState"]))
-                reply.result = write_members(members)
+        asked = read_input_required(reply.result) if reply.modern else None
+        if asked is None:
+            return reply
+        questions, state = asked
+        warn_of_secrets(call.server, questions.values())
+        if state and (call.scope.user or is_ours(read_string(state))):
+            wrapped = encode(self._parking.wrap(call, state))
+            reply.result = write_members({**read_members(reply.result), "requestState": wrapped})
         return reply
 
     def _goes_to_legacy(self, call: Call) -> bool:
@@ -334,7 +339,6 @@ def loud_enough(params: bytes, wanted: str) -> bool:
 
 
 _LEGACY_NOT_FOUND = -32002
-_OURS = f'"{SEAL_MARK}'.encode()
 _RETRY = frozenset(("requestState", "inputResponses"))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -10,21 +12,63 @@ from trunkline.wire.envelope import METHOD_NOT_FOUND, error_object, read_string
 from trunkline.wire.era import MISSING_CAPABILITY
 from trunkline.wire.members import Members, decode_object, encode, is_object, read_members, write_members
 
+log = logging.getLogger("trunkline")
+
 CAPABILITY = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
+SECRET = re.compile(
+    r"pass(word|wd|phrase|code)|secret|credential|(api|access|private) ?key|card number|\b(token|pwd|pin|otp|cvc)\b",
+    re.IGNORECASE,
+)
 
 
 def may_ask(question: Question, capabilities: bytes) -> bool:
     """Whether the caller declared that it answers such questions."""
-    declared = decode_object(capabilities)
     needed = CAPABILITY.get(question.method, "")
-    if needed not in declared:
+    if needed not in decode_object(capabilities):
         return False
-    if needed != "elicitation":
-        return True
-    kinds = decode_object(read_members(capabilities)["elicitation"])
-    if decode_object(question.params).get("mode") == "url":
-        return "url" in kinds
-    return not kinds or "form" in kinds  # one that names no kind knows forms, as all did at first
+    kinds = decode_object(read_members(capabilities)[needed])
+    kind = _kind(question)
+    if kind == "form":
+        return not kinds or kind in kinds  # one that names no kind knows forms, as all did at first
+    return not kind or kind in kinds
+
+
+def _kind(question: Question) -> str:
+    """What the caller must have declared beyond the capability itself."""
+    asked = decode_object(question.params)
+    if question.method == "elicitation/create":
+        return "url" if asked.get("mode") == "url" else "form"
+    if question.method == "sampling/createMessage" and ("tools" in asked or "toolChoice" in asked):
+        return "tools"
+    return ""
+
+
+def warn_of_secrets(server: str, questions: Iterable[Question]) -> None:
+    """Tell the operator of a server that asks for secrets in a form, which it must not; the caller decides."""
+    fields = [field for question in questions for field in secret_fields(question)]
+    if fields:
+        log.warning(
+            "Server %r asks for %s in a form. Secrets do not belong there: it should give an address to open.",
+            server,
+            ", ".join(fields),
+        )
+
+
+def secret_fields(question: Question) -> list[str]:
+    """The fields of a form that look as if they were to hold a secret."""
+    if question.method != "elicitation/create" or _kind(question) != "form":
+        return []
+    schema: Any = decode_object(question.params).get("requestedSchema")
+    fields: Any = schema.get("properties") if isinstance(schema, dict) else None  # type: ignore[reportUnknownMemberType]
+    listed = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
+    return [name for name, field in listed.items() if isinstance(field, dict) and _looks_secret(name, field)]  # type: ignore[reportUnknownArgumentType]
+
+
+def _looks_secret(name: str, field: dict[str, Any]) -> bool:
+    if field.get("type") == "boolean" or "enum" in field:
+        return False
+    words = re.sub(r"[_\-.]+|(?<=[a-z])(?=[A-Z])", " ", name)
+    return field.get("format") == "password" or bool(SECRET.search(f"{words} | {field.get('title', '')}"))
 
 
 def not_asked(question: Question) -> Answer:
@@ -38,8 +82,8 @@ def capability_missing(questions: Iterable[Question]) -> bytes:
     for question in questions:
         if question.method in CAPABILITY:
             kinds = needed.setdefault(CAPABILITY[question.method], {})
-            if decode_object(question.params).get("mode") == "url":
-                kinds["url"] = {}
+            if _kind(question) in ("url", "tools"):
+                kinds[_kind(question)] = {}
     text = f"The server needs to ask what the client did not declare: {', '.join(needed)}."
     return error_object(MISSING_CAPABILITY, text, {"requiredCapabilities": needed})
 
