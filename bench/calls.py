@@ -1,6 +1,6 @@
-"""What one call costs, in CPU microseconds: the wire, each stage, then whole relays beside nginx in one run.
+"""What one call costs, in CPU microseconds: the wire, each stage, whole relays beside nginx, and every pair of eras.
 
-    python bench/calls.py [--seconds 2] [--clients 16] [--only wire|stages|relay]
+    python bench/calls.py [--seconds 2] [--clients 16] [--only wire|stages|relay|eras]
 
 CPU per call, unlike calls per second, hardly depends on what else the machine does. The last line is JSON.
 """
@@ -43,7 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=2.0, help="of load for each relay, in four rounds")
     parser.add_argument("--clients", type=int, default=16)
-    parser.add_argument("--only", choices=("wire", "stages", "relay"))
+    parser.add_argument("--only", choices=("wire", "stages", "relay", "eras"))
     options = parser.parse_args()
     found: dict[str, Any] = {}
     if options.only in (None, "wire"):
@@ -52,6 +52,8 @@ def main() -> None:
         found["stages"] = asyncio.run(measure_stages())
     if options.only in (None, "relay"):
         found["relay"] = asyncio.run(measure_relays(options.seconds, options.clients))
+    if options.only in (None, "eras"):
+        found["eras"] = asyncio.run(measure_eras(options.seconds, options.clients))
     print(json.dumps(found))
 
 
@@ -199,26 +201,55 @@ async def measure_relays(seconds: float, clients: int) -> dict[str, float]:
             "stdio": {"command": sys.executable, "args": [str(HERE / "echo.py"), "stdio"]},
         }
         for kind, server in servers.items():
-            config = folder / f"{kind}.json"
-            config.write_text(json.dumps({"mcpServers": {"echo": server}}))
-            argv = [sys.executable, "-m", "trunkline", "up", "--config", str(config), "--port", "0", "--quiet"]
-            process = stack.enter_context(running(argv, TRUNKLINE_HOME=str(folder / kind)))
-            url = line_of(process).removeprefix("Trunkline listens at ")
+            url, pid = stack.enter_context(gateway(folder / kind, server))
             for era in ("modern", "legacy"):
-                contestants[f"{era} caller, {kind} server"] = (url, process.pid, era)
-        await asyncio.sleep(1)
-        best = {name: float("inf") for name in contestants}
-        for _ in range(4):
-            for name, (url, pid, era) in contestants.items():
-                headers = await opened(url, era)
-                before = cpu_of(pid)
-                count = await load(url, era, headers, seconds / 4, clients)
-                best[name] = min(best[name], (cpu_of(pid) - before) / count * 1e6)
-    rows = show("Whole relays", {name: round(cost, 1) for name, cost in best.items()})
+                contestants[f"{era} caller, {kind} server"] = (url, pid, era)
+        rows = show("Whole relays", await race(contestants, seconds, clients))
     if "nginx" in rows:
         for name, cost in rows.items():
             print(f"  {name:<34}{cost / rows['nginx']:>7.2f} × nginx")
     return rows
+
+
+async def measure_eras(seconds: float, clients: int) -> dict[str, float]:
+    """Callers of either era at HTTP servers of either: what does it cost to translate?"""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        contestants: dict[str, tuple[str, int, str]] = {}
+        for server in ("modern", "legacy"):
+            upstream = stack.enter_context(running([sys.executable, str(HERE / "echo.py"), "http", server]))
+            address = {"url": f"http://127.0.0.1:{line_of(upstream)}/mcp"}
+            url, pid = stack.enter_context(gateway(folder / server, address))
+            for caller in ("modern", "legacy"):
+                contestants[f"{caller} caller, {server} server"] = (url, pid, caller)
+        rows = show("Pairs of eras, over HTTP", await race(contestants, seconds, clients))
+    for caller, other in (("modern", "legacy"), ("legacy", "modern")):
+        ratio = rows[f"{caller} caller, {other} server"] / rows[f"{caller} caller, {caller} server"]
+        print(f"  {f'{caller} caller, translated':<34}{ratio:>7.2f} × untranslated")
+    return rows
+
+
+@contextlib.contextmanager
+def gateway(home: Path, server: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    home.mkdir()
+    config = home / "config.json"
+    config.write_text(json.dumps({"mcpServers": {"echo": server}}))
+    argv = [sys.executable, "-m", "trunkline", "up", "--config", str(config), "--port", "0", "--quiet"]
+    with running(argv, TRUNKLINE_HOME=str(home)) as process:
+        yield line_of(process).removeprefix("Trunkline listens at "), process.pid
+
+
+async def race(contestants: dict[str, tuple[str, int, str]], seconds: float, clients: int) -> dict[str, float]:
+    """The least that a call cost each in four rounds, taken in turns so that all have the same weather."""
+    await asyncio.sleep(1)
+    best = {name: float("inf") for name in contestants}
+    for _ in range(4):
+        for name, (url, pid, era) in contestants.items():
+            headers = await opened(url, era)
+            before = cpu_of(pid)
+            count = await load(url, era, headers, seconds / 4, clients)
+            best[name] = min(best[name], (cpu_of(pid) - before) / count * 1e6)
+    return {name: round(cost, 1) for name, cost in best.items()}
 
 
 async def opened(url: str, era: str) -> dict[str, str]:

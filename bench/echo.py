@@ -1,4 +1,9 @@
-"""The least an MCP server can be, over HTTP or stdio: what a relay in front of it costs is the relay's own cost."""
+"""The least an MCP server can be, over HTTP or stdio: what a relay in front of it costs is the relay's own cost.
+
+    python bench/echo.py http|stdio [modern|legacy]
+
+It speaks both eras, or the named one alone.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,13 @@ import msgspec
 TOOL = {"name": "echo", "description": "Return the text", "inputSchema": {"type": "object"}}
 INFO = {"name": "echo", "version": "1"}
 MARK = "io.modelcontextprotocol/protocolVersion"
+
+
+FOREIGN = {
+    "modern": {"code": -32022, "message": "Only 2026-07-28.", "data": {"supported": ["2026-07-28"]}},
+    "legacy": {"code": -32600, "message": "No session."},
+}
+"""What a server of one era says to a request of the other."""
 
 
 def answer(request: dict) -> dict:
@@ -30,14 +42,17 @@ def answer(request: dict) -> dict:
             return extra
 
 
-def respond(body: bytes) -> bytes:
+def respond(body: bytes, era: str) -> tuple[int, bytes]:
     request = msgspec.json.decode(body)
     if "id" not in request or "method" not in request:
-        return b""
-    return msgspec.json.encode({"jsonrpc": "2.0", "id": request["id"], "result": answer(request)})
+        return 202, b""
+    modern = MARK in (request.get("params") or {}).get("_meta", {})
+    if era and modern != (era == "modern"):
+        return 400, msgspec.json.encode({"jsonrpc": "2.0", "id": request["id"], "error": FOREIGN[era]})
+    return 200, msgspec.json.encode({"jsonrpc": "2.0", "id": request["id"], "result": answer(request)})
 
 
-async def serve_http(port: int) -> None:
+async def serve_http(era: str) -> None:
     from trunkline.config import GatewayConfig
     from trunkline.gateway.http import JSON, Request, Server
 
@@ -45,20 +60,21 @@ async def serve_http(port: int) -> None:
         if request.method != "POST":
             request.answer(405)
             return
-        body = respond(request.body)
-        request.answer(200 if body else 202, body, [JSON])
+        status, body = respond(request.body, era)
+        request.answer(status, body, [JSON])
 
-    listening = socket.create_server(("127.0.0.1", port))
+    listening = socket.create_server(("127.0.0.1", 0))
     print(listening.getsockname()[1], flush=True)
     await Server(handle, GatewayConfig()).serve(listening, asyncio.Event())
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["stdio"]:
+    transport, era = [*sys.argv[1:], ""][:2]
+    if transport == "stdio":
         for line in sys.stdin.buffer:
-            if reply := respond(line):
+            if reply := respond(line, era)[1]:
                 os.write(1, reply + b"\n")
     else:
         import uvloop
 
-        uvloop.run(serve_http(0))
+        uvloop.run(serve_http(era))

@@ -113,6 +113,10 @@ class Reply:
     """The era of the server that spoke, so that an edge knows whether to translate."""
     server: str = ""
     """The server that spoke; empty for an answer that was kept."""
+    asked: bool = False
+    """Somebody answered questions on the way: it is theirs alone."""
+    refused: tuple[Question, ...] = ()
+    """With an error: what the server wanted to ask, and could not, because nobody on its connection can be asked."""
 
 
 @dataclass(slots=True)

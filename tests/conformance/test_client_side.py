@@ -45,11 +45,7 @@ SCENARIOS = {
 ERAS = {LEGACY: "legacy", MODERN: "modern"}
 
 MEETS_A_HANDSHAKE = "For a legacy caller Trunkline first tries the handshake, and to this scenario that is a mistake."
-ASKS_OUTSIDE_THE_CALL = (
-    "The server asks outside the call, where a modern caller has no stream, and nothing says whose it is."
-)
 CROSSING_CANNOT = {
-    (LEGACY, "elicitation-sep1034-client-defaults"): ASKS_OUTSIDE_THE_CALL,
     (MODERN, "request-metadata"): MEETS_A_HANDSHAKE,
     (MODERN, "http-standard-headers"): MEETS_A_HANDSHAKE,
 }

@@ -1,9 +1,10 @@
-"""A real MCP server that asks before it acts, in either era, over stdio and over HTTP.
+"""A real MCP server that asks before it acts, in either era, over stdio, HTTP and the older HTTP+SSE.
 
 `--era` says how it speaks, and it speaks no other way. `--log FILE` gets the lines `start PID`, `call ID TOOL`,
 `cancelled ID` and `end`, and in the legacy era `asked ID` and `refused METHOD CODE`. With `--http` it serves `/mcp` on
-127.0.0.1 and prints `PORT n` when it listens. What a tool does is to append one line to a file, so that a test can
-count how often it was done.
+127.0.0.1 and prints `PORT n` when it listens; with `--plain` besides, it answers legacy calls with JSON, and so asks on
+the session's own stream. With `--sse` it serves `/sse`. What a tool does is to append one line to a file, so that a
+test can count how often it was done. The prompt `order` and the resources `shop://order/ITEM` ask as the tool `order`.
 """
 
 from __future__ import annotations
@@ -67,8 +68,13 @@ async def both(ask: Ask, args: Json) -> str:
     return act(args, await ask(asked))
 
 
+async def aside(ask: Ask, args: Json) -> str:
+    """Like `order`, but a legacy server asks outside the call where it can: on the session's own stream."""
+    return act(args, await ask({"confirm": {**confirm(f"Order {args['item']}?"), "aside": True}}))
+
+
 async def url(ask: Ask, args: Json) -> str:
-    address = f"https://example.org/pay/{args['item']}"
+    address = args.get("text") or f"https://example.org/pay/{args['item']}"
     params = {"mode": "url", "elicitationId": args["item"], "url": address, "message": f"Pay {args['item']}?"}
     return act(args, await ask({"pay": {"method": "elicitation/create", "params": params}}), wants="")
 
@@ -78,6 +84,26 @@ async def sample(ask: Ask, args: Json) -> str:
     params = {"messages": [message], "maxTokens": 10}
     answers = await ask({"model": {"method": "sampling/createMessage", "params": params}})
     return f"sampled {answers['model']['content']['text']}"
+
+
+async def agent(ask: Ask, args: Json) -> str:
+    """Like `sample`, but the model gets tools."""
+    message = {"role": "user", "content": {"type": "text", "text": args["text"]}}
+    params = {"messages": [message], "maxTokens": 10, "tools": [{"name": "look", "inputSchema": {"type": "object"}}]}
+    answers = await ask({"model": {"method": "sampling/createMessage", "params": params}})
+    return f"wants {answers['model']['content']['name']}"
+
+
+async def login(ask: Ask, args: Json) -> str:
+    """What no server may do: ask for a secret in a form."""
+    fields = {
+        "user": {"type": "string"},
+        "apiKey": {"type": "string"},
+        "phrase": {"type": "string", "title": "Password"},
+    }
+    params = {"message": "Log in", "requestedSchema": {"type": "object", "properties": fields}}
+    answers = await ask({"login": {"method": "elicitation/create", "params": params}})
+    return f"{answers['login']['action']}ed"
 
 
 async def roots(ask: Ask, args: Json) -> str:
@@ -101,7 +127,15 @@ async def visit(ask: Ask, args: Json) -> str:
 
 
 VISITED: set[str] = set()
-TOOLS = {tool.__name__: tool for tool in (order, twice, both, url, sample, roots, later, visit)}
+CALLS = ("tools/call", "prompts/get", "resources/read")
+CACHED: Json = {"ttlMs": 60000, "cacheScope": "public"}
+LISTS: Json = {
+    "prompts/list": {"prompts": [{"name": "order", "arguments": [{"name": "item"}]}]},
+    "resources/list": {"resources": []},
+    "resources/templates/list": {"resourceTemplates": [{"name": "order", "uriTemplate": "shop://order/{item}"}]},
+}
+CAPABILITIES: Json = {"tools": {}, "prompts": {}, "resources": {}}
+TOOLS = {tool.__name__: tool for tool in (order, twice, both, aside, url, sample, agent, login, roots, later, visit)}
 SCHEMA = {"type": "object", "properties": {name: {"type": "string"} for name in ("item", "file", "text", "after")}}
 
 
@@ -120,8 +154,9 @@ def act(args: Json, answers: Json, wants: str = "sure") -> str:
             return f"{'declined' if answer.get('action') == 'decline' else 'cancelled'} {args['item']}"
         if wants and answer.get("content", {}).get(wants) is not True:
             return f"unsure {args['item']}"
-    with Path(args["file"]).open("a") as file:
-        file.write(f"{args['item']}\n")
+    if "file" in args:
+        with Path(args["file"]).open("a") as file:
+            file.write(f"{args['item']}\n")
     notes = [answer.get("content", {}).get("note", "") for answer in answers.values()]
     return " ".join(["ordered", args["item"], *(note for note in notes if note)])
 
@@ -129,8 +164,11 @@ def act(args: Json, answers: Json, wants: str = "sure") -> str:
 class Server:
     """What is the same over every transport."""
 
-    def __init__(self, era: str, log: str) -> None:
+    def __init__(self, era: str, log: str, *, plain: bool = False) -> None:
         self.modern = era == "modern"
+        self.plain = plain
+        self.standing: dict[str, Send] = {}
+        """The stream of each session's own."""
         self._log = log
         self._key = os.urandom(32)
         self._used: set[str] = set()
@@ -152,7 +190,7 @@ class Server:
         elif "id" not in message:
             if message["method"] == "notifications/cancelled":
                 self._cancel(session, message["params"]["requestId"])
-        elif message["method"] == "tools/call":
+        elif message["method"] in CALLS:
             key = session, str(message["id"])
             self._running[key] = asyncio.ensure_future(self._call(message, session, send))
             try:
@@ -174,38 +212,45 @@ class Server:
         result: Json | None = None
         if method == "tools/list":
             result = {"tools": [{"name": name, "inputSchema": SCHEMA} for name in TOOLS]}
-            if self.modern:
-                result |= {"resultType": "complete", "ttlMs": 60000, "cacheScope": "public"}
+        elif method in LISTS:
+            result = LISTS[method]
         elif method == "server/discover" and self.modern:
-            result = {"resultType": "complete", "supportedVersions": [MODERN], "capabilities": {"tools": {}}}
+            result = {"resultType": "complete", "supportedVersions": [MODERN], "capabilities": CAPABILITIES}
             result |= {"ttlMs": 0, "cacheScope": "private", "_meta": {f"{META}serverInfo": info}}
         elif method == "initialize" and not self.modern:
-            result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}
+            result = {"protocolVersion": params["protocolVersion"], "capabilities": CAPABILITIES, "serverInfo": info}
         elif method == "ping" and not self.modern:
             result = {}
         if result is None:
             return reply(message, error={"code": -32601, "message": f"No method {method}."})
+        if self.modern:
+            result = {"resultType": "complete", **CACHED, **result}
         return reply(message, result=result)
 
     async def _call(self, message: Json, session: str, send: Send) -> None:
         params = message["params"]
-        self.log("call", message["id"], params["name"])
+        name: str = params.get("name") or params["uri"].rpartition("/")[2]
+        self.log("call", message["id"], name)
         try:
-            tool = TOOLS.get(params["name"])
+            tool = TOOLS.get(name) if message["method"] == "tools/call" else order
             if tool is None:
-                raise ToolError(-32602, f"Unknown tool: {params['name']}")
-            result = await (self._modern_call if self.modern else self._legacy_call)(tool, params, session, send)
+                raise ToolError(-32602, f"Unknown tool: {name}")
+            args = {"item": name, **params.get("arguments", {})}
+            result = await (self._modern_call if self.modern else self._legacy_call)(tool, args, message, session, send)
             await send(reply(message, result=result))
         except ToolError as error:
             await send(reply(message, error=error.object))
 
-    async def _legacy_call(self, tool: Any, params: Json, session: str, send: Send) -> Json:
+    async def _legacy_call(self, tool: Any, args: Json, message: Json, session: str, send: Send) -> Json:
         async def ask(questions: Questions) -> Json:
             futures: dict[str, asyncio.Future[Json]] = {}
             for key, question in questions.items():
                 id = f"ask-{next(self._numbers)}"
                 futures[key] = self._asked[session, id] = asyncio.get_running_loop().create_future()
-                await send({"jsonrpc": "2.0", "id": id, **question})
+                outside = question.pop("aside", False) or self.plain
+                await (await self._own_stream(session) if session and outside else send)(
+                    {"jsonrpc": "2.0", "id": id, **question}
+                )
                 self.log("asked", id)
             answers = dict(zip(futures, await asyncio.gather(*futures.values()), strict=True))
             for key, answer in answers.items():
@@ -215,11 +260,19 @@ class Server:
             return {key: answer["result"] for key, answer in answers.items()}
 
         try:
-            return said(await tool(ask, params.get("arguments", {})))
+            return said(message, await tool(ask, args))
         except LookupError as error:
-            return {**said(f"failed: {error}"), "isError": True}
+            if args.get("strict") or message["method"] != "tools/call":
+                raise ToolError(-32603, f"failed: {error}") from error
+            return {**said(message, f"failed: {error}"), "isError": True}
 
-    async def _modern_call(self, tool: Any, params: Json, session: str, send: Send) -> Json:
+    async def _own_stream(self, session: str) -> Send:
+        while session not in self.standing:  # noqa: ASYNC110 - a caller opens it in its own time
+            await asyncio.sleep(POLL)
+        return self.standing[session]
+
+    async def _modern_call(self, tool: Any, args: Json, message: Json, session: str, send: Send) -> Json:
+        params: Json = message["params"]
         capabilities: Json = params.get("_meta", {}).get(f"{META}clientCapabilities", {})
         past = self._open(params) if "requestState" in params else []
         fresh: Json = params.get("inputResponses", {})
@@ -233,13 +286,14 @@ class Server:
                 missing = lacking(question, capabilities)
                 if missing:
                     raise ToolError(-32021, "The client cannot be asked.", {"requiredCapabilities": missing})
+                question.pop("aside", None)
             if "requestState" not in params or at > len(past) or not questions.keys() <= fresh.keys():
                 raise InputRequired(questions)
             past.append({key: fresh[key] for key in questions})
             return past[-1]
 
         try:
-            return {"resultType": "complete", **said(await tool(ask, params.get("arguments", {})))}
+            return {"resultType": "complete", **said(message, await tool(ask, args))}
         except InputRequired as wanted:
             state = self._close(params, past)
             return {"resultType": "input_required", "inputRequests": wanted.questions, "requestState": state}
@@ -264,7 +318,8 @@ class Server:
         return json.loads(text)["past"]
 
     def _tag(self, text: bytes, params: Json) -> bytes:
-        bound = json.dumps([params["name"], params.get("arguments", {})], sort_keys=True).encode()
+        name = params.get("name") or params["uri"]
+        bound = json.dumps([name, params.get("arguments", {})], sort_keys=True).encode()
         return hmac.digest(self._key, hashlib.sha256(bound).digest() + text, "sha256")
 
 
@@ -272,13 +327,17 @@ def lacking(question: Json, capabilities: Json) -> Json:
     need = NEEDS[question["method"]]
     if need not in capabilities:
         return {need: {}}
-    if question["params"].get("mode") == "url" and "url" not in capabilities[need]:
-        return {need: {"url": {}}}
-    return {}
+    wants = "url" if question["params"].get("mode") == "url" else "tools" if "tools" in question["params"] else ""
+    return {need: {wants: {}}} if wants and wants not in capabilities[need] else {}
 
 
-def said(text: str) -> Json:
-    return {"content": [{"type": "text", "text": text}]}
+def said(message: Json, text: str) -> Json:
+    if message["method"] == "tools/call":
+        return {"content": [{"type": "text", "text": text}]}
+    if message["method"] == "prompts/get":
+        return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+    cached = CACHED if META + "protocolVersion" in message["params"].get("_meta", {}) else {}
+    return {"contents": [{"uri": message["params"]["uri"], "text": text}], **cached}
 
 
 def reply(message: Json, **rest: Any) -> Json:
@@ -304,15 +363,18 @@ async def serve_stdio(server: Server) -> None:
     server.log("end")
 
 
-async def serve_http(server: Server) -> None:
+async def serve_http(server: Server, *, old: bool) -> None:
     sessions: set[str] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
-                method, headers = read_head(head)
+                method, path, headers = read_head(head)
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
-                await answer(server, sessions, method, headers, body, writer)
+                if old:
+                    await answer_old(server, method, path, body, writer)
+                else:
+                    await answer(server, sessions, method, headers, body, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
@@ -331,6 +393,8 @@ async def answer(
     if method == "DELETE" and session in sessions:
         sessions.discard(session)
         await plain(writer, 200)
+    elif method == "GET" and session in sessions:
+        await stand(server, session, writer)
     elif method != "POST":
         await plain(writer, 405)
     elif server.modern:
@@ -341,13 +405,30 @@ async def answer(
     elif session not in sessions:
         error = {"code": -32000, "message": "Bad Request: no such session"}
         await plain(writer, 404 if session else 400, {"jsonrpc": "2.0", "id": None, "error": error})
-    elif message.get("method") == "tools/call":
+    elif message.get("method") in CALLS and not server.plain:
         await stream(server, session, message, writer)
     elif "id" in message and "method" in message:
         await server.take(message, session, lambda out: plain(writer, 200, out))
     else:
         await server.take(message, session, lambda out: plain(writer, 200, out))
         await plain(writer, 202)
+
+
+async def answer_old(server: Server, method: str, path: str, body: bytes, writer: asyncio.StreamWriter) -> None:
+    """HTTP+SSE: everything we say goes over the one stream."""
+    session = path.partition("?")[2]
+    if method == "GET" and not session:
+        await stand(server, os.urandom(16).hex(), writer, endpoint=True)
+    elif method != "POST" or session not in server.standing:
+        await plain(writer, 405)
+    else:
+        task = asyncio.ensure_future(server.take(json.loads(body), session, server.standing[session]))
+        RUNNING.add(task)
+        task.add_done_callback(RUNNING.discard)
+        await plain(writer, 202)
+
+
+RUNNING: set[asyncio.Task[None]] = set()
 
 
 async def answer_modern(server: Server, headers: Json, message: Json, writer: asyncio.StreamWriter) -> None:
@@ -376,6 +457,23 @@ async def stream(server: Server, session: str, message: Json, writer: asyncio.St
     await writer.drain()
 
 
+async def stand(server: Server, session: str, writer: asyncio.StreamWriter, *, endpoint: bool = False) -> None:
+    """The stream of a session's own, which stays open."""
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+    if endpoint:
+        writer.write(b"event: endpoint\ndata: /sse?%s\n\n" % session.encode())
+
+    async def send(out: Json) -> None:
+        writer.write(b"data: %s\n\n" % json.dumps(out).encode())
+        await writer.drain()
+
+    server.standing[session] = send
+    try:
+        await writer.wait_closed()
+    finally:
+        del server.standing[session]
+
+
 async def plain(writer: asyncio.StreamWriter, status: int, message: Json | None = None, **headers: str) -> None:
     body = json.dumps(message).encode() if message is not None else b""
     own = {"Content-Type": "application/json", **headers, "Content-Length": str(len(body))}
@@ -384,21 +482,23 @@ async def plain(writer: asyncio.StreamWriter, status: int, message: Json | None 
     await writer.drain()
 
 
-def read_head(head: bytes) -> tuple[str, Json]:
+def read_head(head: bytes) -> tuple[str, str, Json]:
     first, *rest = head.decode("latin-1").strip().split("\r\n")
     pairs = (line.partition(":") for line in rest)
-    return first.split()[0], {name.strip().lower(): value.strip() for name, _, value in pairs}
+    return first.split()[0], first.split()[1], {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--era", choices=["legacy", "modern"], default="legacy")
     parser.add_argument("--http", action="store_true")
+    parser.add_argument("--plain", action="store_true")
+    parser.add_argument("--sse", action="store_true")
     parser.add_argument("--log", default="")
     options = parser.parse_args()
-    server = Server(options.era, options.log)
+    server = Server(options.era, options.log, plain=options.plain)
     server.log("start", os.getpid())
-    asyncio.run(serve_http(server) if options.http else serve_stdio(server))
+    asyncio.run(serve_http(server, old=options.sse) if options.http or options.sse else serve_stdio(server))
 
 
 if __name__ == "__main__":

@@ -47,13 +47,15 @@ PAIRS = [
     for server in ("modern", "legacy")
     for transport in ("stdio", "http")
 ]
+OLD_PAIRS = [Pair(caller, "legacy", "sse") for caller in ("modern", "legacy")]
+"""Servers of the older HTTP+SSE; they are asked for by name."""
 
 
 def pairs(*, caller: str = "", server: str = "", transport: str = "") -> pytest.MarkDecorator:
     """Run a test for all pairs, or for those of one kind."""
     chosen = [
         pair
-        for pair in PAIRS
+        for pair in (OLD_PAIRS if transport == "sse" else PAIRS)
         if pair.caller in (caller or pair.caller)
         and pair.server in (server or pair.server)
         and pair.transport in (transport or pair.transport)
@@ -69,6 +71,8 @@ class Told:
     """The response itself."""
     questions: list[Json] = field(default_factory=list[Json])
     """What the caller was asked, in order."""
+    rounds: int = 0
+    """How many results asked a modern caller something."""
 
     @property
     def text(self) -> str:
@@ -89,23 +93,31 @@ class Talker:
 
     async def call(self, tool: str, arguments: Json, answer: Answer) -> Told:
         """Call a tool, and answer everything on the way."""
-        if isinstance(self.caller, ModernCaller):
-            return await self._modern(self.caller, tool, arguments, answer)
-        return await self._legacy(self.caller, tool, arguments, answer)
+        return await self.request("tools/call", {"name": tool, "arguments": arguments}, answer)
 
-    async def _modern(self, caller: ModernCaller, tool: str, arguments: Json, answer: Answer) -> Told:
+    async def request(self, method: str, params: Json, answer: Answer) -> Told:
+        """Send a request, and answer everything on the way."""
+        if isinstance(self.caller, ModernCaller):
+            return await self._modern(self.caller, method, params, answer)
+        return await self._legacy(self.caller, method, params, answer)
+
+    async def _modern(self, caller: ModernCaller, method: str, params: Json, answer: Answer) -> Told:
         questions: list[Json] = []
-        heard = await ask(caller, tool, arguments, self.capabilities)
+        rounds = 0
+        meta = declared(self.capabilities)
+        heard = await caller.request(method, params, meta=meta)
         while heard.message.get("result", {}).get("resultType") == "input_required":
+            rounds += 1
             asked = heard.result["inputRequests"]
             questions += asked.values()
             answers = {key: answer(question) for key, question in asked.items()}
-            heard = await retry(caller, tool, arguments, heard.result["requestState"], answers, self.capabilities)
-        return Told(heard.message, questions)
+            again = {**params, "requestState": heard.result["requestState"], "inputResponses": answers}
+            heard = await caller.request(method, again, meta=meta)
+        return Told(heard.message, questions, rounds)
 
-    async def _legacy(self, caller: LegacyCaller, tool: str, arguments: Json, answer: Answer) -> Told:
+    async def _legacy(self, caller: LegacyCaller, method: str, params: Json, answer: Answer) -> Told:
         questions: list[Json] = []
-        async with caller.stream("tools/call", {"name": tool, "arguments": arguments}) as events:
+        async with caller.stream(method, params) as events:
             if events.response.content_type != "text/event-stream":
                 return Told(await events.response.json(), questions)
             while "method" in (message := await events.next(15)):
@@ -233,16 +245,19 @@ def inside(thing: object, name: str) -> Any:
 
 
 @contextmanager
-def asking(era: str, transport: str, log: Path, **options: Any) -> Generator[Json]:
+def asking(era: str, transport: str, log: Path, /, *flags: str, **options: Any) -> Generator[Json]:
     """The configuration of a server that asks."""
-    arguments = [str(SERVER), "--era", era, "--log", str(log)]
+    arguments = [str(SERVER), "--era", era, "--log", str(log), *flags]
     if transport == "stdio":
         yield {"command": sys.executable, "args": ["-S", *arguments], **options}
         return
-    process = subprocess.Popen([sys.executable, "-S", *arguments, "--http"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-S", *arguments, f"--{transport}"], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
-        yield {"url": f"http://127.0.0.1:{process.stdout.readline().split()[1]}/mcp", **options}
+        yield {
+            "url": f"http://127.0.0.1:{process.stdout.readline().split()[1]}/{'mcp' if transport == 'http' else 'sse'}",
+            **options,
+        }
     finally:
         process.kill()
         process.wait()
@@ -251,9 +266,9 @@ def asking(era: str, transport: str, log: Path, **options: Any) -> Generator[Jso
 
 @asynccontextmanager
 async def scene(
-    folder: Path, http: aiohttp.ClientSession, pair: Pair, *, server: Json | None = None, **options: Any
+    folder: Path, http: aiohttp.ClientSession, pair: Pair, *flags: str, server: Json | None = None, **options: Any
 ) -> AsyncGenerator[Scene]:
     """A gateway before a server that asks, with options for either."""
-    with asking(pair.server, pair.transport, folder / "log", **(server or {})) as spec:
+    with asking(pair.server, pair.transport, folder / "log", *flags, **(server or {})) as spec:
         async with gateway(folder / "home", {"shop": spec}, namespace="always", **options) as opened:
             yield Scene(opened, http, pair, folder)

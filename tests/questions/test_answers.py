@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import aiohttp
 import pytest
 
+from tests.harness import until
 from tests.questions.scene import ACCEPT, EVERYTHING, FORMS, Json, Pair, Scene, ask, pairs, retry, scene, yes
 
 SAMPLED: Json = {"role": "assistant", "model": "m", "content": {"type": "text", "text": "forty-two"}}
@@ -97,6 +99,7 @@ async def test_two_questions_at_once_each_get_their_own_answer(
         "Order left tea?",
         "Order right tea?",
     ]
+    assert told.rounds == (1 if pair.caller == "modern" else 0)
     assert at.done == ["tea"]
 
 
@@ -142,12 +145,12 @@ async def test_an_address_is_not_shown_to_a_caller_that_knows_only_forms(
 ) -> None:
     async with scene(tmp_path, http, pair) as at:
         talker = await at.talker(FORMS)
-        told = await talker.call("shop__url", at.args("tea"), lambda _: {"action": "accept"})
+        told = await talker.call("shop__url", {**at.args("tea"), "strict": True}, lambda _: {"action": "accept"})
         await at.nothing_is_left()
 
     assert told.questions == []
     assert at.done == []
-    assert_told(at, told.message, "elicitation/create", {"elicitation": {"url": {}}})
+    assert_told(at, told.message, "elicitation/create", {"elicitation": {"url": {}}}, strict=True)
 
 
 @pairs(server="legacy")
@@ -202,33 +205,68 @@ ASKS = [
 
 
 @pairs()
-async def test_who_did_not_declare_it_is_never_asked_and_the_server_hears_so(
-    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
+@pytest.mark.parametrize("strict", [True, False], ids=["error", "result"])
+async def test_who_did_not_declare_it_is_never_asked_and_both_sides_hear_so(
+    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair, strict: bool
 ) -> None:
     async with scene(tmp_path, http, pair) as at:
         for tool, method, kind in ASKS:
             others: Json = {name: {} for name in EVERYTHING if name != kind}
             for capabilities in (NOTHING, others):
                 talker = await at.talker(capabilities)
-                told = await talker.call(f"shop__{tool}", {**at.args("tea"), "text": "why?"}, yes)
+                told = await talker.call(f"shop__{tool}", {**at.args("tea"), "text": "why?", "strict": strict}, yes)
 
                 assert told.questions == []
-                assert_told(at, told.message, method, {kind: {}})
+                assert_told(at, told.message, method, {kind: {}}, strict=strict)
         await at.nothing_is_left()
 
     assert at.done == []
 
 
-def assert_told(at: Scene, message: Json, method: str, missing: Json) -> None:
-    """The server knew that it could not ask: a legacy one by an error, a modern one from the capabilities."""
+@pairs(caller="modern", server="legacy", transport="stdio")
+async def test_with_two_calls_on_one_stream_nobody_is_blamed(
+    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
+) -> None:
+    async with scene(tmp_path, http, pair) as at:
+        caller, gate = at.modern(), tmp_path / "gate"
+        other = asyncio.ensure_future(ask(caller, "shop__later", {"after": str(gate)}, NOTHING))
+        await until(lambda: at.seen("call") == 1)
+        heard = await ask(caller, "shop__order", {**at.args("tea"), "strict": True}, NOTHING)
+        gate.touch()
+        await other
+
+    assert heard.error["code"] == -32603
+    assert at.done == []
+
+
+@pairs(caller="modern", server="legacy", transport="stdio")
+async def test_a_call_is_not_blamed_for_what_a_withdrawn_one_may_have_asked(
+    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
+) -> None:
+    async with scene(tmp_path, http, pair) as at:
+        caller = at.modern()
+        left = asyncio.ensure_future(ask(caller, "shop__later", {"after": str(tmp_path / "never")}, NOTHING))
+        await until(lambda: at.seen("call") == 1)
+        left.cancel()
+        await until(lambda: at.seen("cancelled") == 1)
+        heard = await ask(caller, "shop__order", {**at.args("tea"), "strict": True}, NOTHING)
+
+    assert heard.error["code"] == -32603
+
+
+def assert_told(at: Scene, message: Json, method: str, missing: Json, *, strict: bool) -> None:
+    """The server knew that it could not ask: a legacy one by an error, a modern one from the capabilities.
+
+    A modern caller whose call fails for that is told what it would have had to declare; a result is the server's own.
+    """
     if at.pair.server == "legacy":
         refusals = [line for line in at.log if line.startswith("refused ")]
         assert refusals[-1] == f"refused {method} -32601"
-    if at.pair.caller == "legacy" and at.pair.server == "legacy":
-        assert message["result"]["isError"] is True
-    elif at.pair.server == "modern" or "error" in message:
+    if at.pair.server == "modern" or (at.pair.caller == "modern" and strict):
         assert message["error"]["code"] == -32021, message
         assert message["error"]["data"]["requiredCapabilities"] == missing
+    elif strict:
+        assert message["error"]["code"] == -32603
     else:
         assert message["result"]["isError"] is True
 

@@ -41,7 +41,7 @@ def get_wrong(account: str) -> str:
 async def get_slowly(key: str) -> str:
     """Read something, as soon as the file FILE.go is there."""
     number = note(f"get_slowly {key}")
-    while not LOG.with_suffix(".go").exists():
+    while not LOG.with_suffix(".go").exists():  # noqa: ASYNC110 - another process makes it
         await asyncio.sleep(0.01)
     return f"{key} {number} by {NAME}"
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 
+from trunkline.call.elicit.mcp import flag_secrets
 from trunkline.call.stage import Handler
 from trunkline.errors import TrunklineError
 from trunkline.model import Answer, Call, Parked, Question, Reply
-from trunkline.wire.members import write_members
+from trunkline.wire.members import decode_object, write_members
 from trunkline.wire.questions import may_ask, not_asked, read_input_required
 
-ROUNDS = 20
+log = logging.getLogger("trunkline")
+
+ROUNDS = 10
 """How often a server may ask in one call."""
 
 
@@ -26,6 +30,11 @@ class ElicitStage:
         reply = await call_next(call)
         if call.ask is None:
             return reply
+        reply = await self._answered(call, call_next, reply)
+        reply.asked = call.asked
+        return reply
+
+    async def _answered(self, call: Call, call_next: Handler, reply: Reply) -> Reply:
         original = call.params
         for _ in range(ROUNDS):
             if reply.questions and reply.parked is not None:
@@ -57,9 +66,22 @@ class ElicitStage:
         """Only what the caller declared to answer is put to it."""
         assert call.ask is not None
         call.asked = True
+        warn_of_secrets(call.server, questions.values())
         allowed = {key: one for key, one in questions.items() if may_ask(one, call.caller.capabilities)}
         refused = {key: not_asked(one) for key, one in questions.items() if key not in allowed}
         return {**(await call.ask(allowed) if allowed else {}), **refused}
+
+
+def warn_of_secrets(server: str, questions: Iterable[Question]) -> None:
+    """Tell the operator of a server that asks for secrets in a form, which it must not; the caller decides."""
+    asked = [decode_object(one.params) for one in questions if one.method == "elicitation/create"]
+    fields = [field for params in asked for field in flag_secrets(params)]
+    if fields:
+        log.warning(
+            "Server %r asks for %s in a form. Secrets do not belong there: it should give an address to open.",
+            server,
+            ", ".join(fields),
+        )
 
 
 def _may_be_cancelled(question: Question) -> bool:

@@ -7,6 +7,7 @@ from trunkline.call.lanes import Lanes
 from trunkline.call.sameness import sameness
 from trunkline.call.stage import Handler
 from trunkline.model import Call, Reply
+from trunkline.upstream.pool import askable
 
 
 class BatchStage:
@@ -19,7 +20,7 @@ class BatchStage:
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
         if call.parked is not None:
             return await call_next(call)
-        if self._coalesce and call.ask is None and call.entry is not None and call.entry.annotations.read_only_hint:
+        if self._coalesce and call.entry is not None and call.entry.annotations.read_only_hint and not _askable(call):
             same = sameness(call, call.server) if call.cached else ""
             if same:
                 return await self._together(same, call, call_next)
@@ -48,3 +49,8 @@ class BatchStage:
         if reply.questions or reply.error or b"input_required" in reply.result:
             return await self._pass(call, call_next)
         return Reply(result=reply.result, modern=reply.modern)
+
+
+def _askable(call: Call) -> bool:
+    """Whether the server may ask this caller something, so that the answer may be its alone."""
+    return askable(call.caller.capabilities) != b"{}"

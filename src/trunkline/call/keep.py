@@ -100,7 +100,7 @@ def _reads(call: Call) -> bool:
 
 def _shareable(reply: Reply) -> bool:
     """Never an error, never a question, never a task that goes on."""
-    return not reply.error and not reply.questions and is_final(reply.result)
+    return not (reply.error or reply.questions or reply.asked) and is_final(reply.result)
 
 
 def _said_ttl(reply: Reply) -> float:

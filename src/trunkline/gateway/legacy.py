@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import time
 from collections.abc import Mapping
+from functools import partial
 
 from trunkline.config import GatewayConfig
 from trunkline.errors import RefusedError, TrunklineError
@@ -31,7 +31,7 @@ from trunkline.wire.era import LEGACY_VERSIONS, negotiate
 from trunkline.wire.headers import NAMED_BY
 from trunkline.wire.members import Members, is_object, read_members, write_members
 from trunkline.wire.meta import PREFIX
-from trunkline.wire.questions import may_ask, not_asked, read_input_required
+from trunkline.wire.questions import may_ask, not_asked
 from trunkline.wire.sse import write_event
 
 KINDS = {method: kind for kind, method in LIST_METHODS.items()}
@@ -41,8 +41,6 @@ PRIMED_SINCE = "2025-11-25"
 """From this version on a stream may begin with an empty event, from which it can be resumed."""
 EXPIRY_SWEEP = 5.0
 FAREWELL = 2.0
-ROUNDS = 10
-"""How often one call may ask its caller something."""
 
 
 class LegacyEdge:
@@ -225,12 +223,13 @@ class LegacyEdge:
             caller=session.caller,
             listener=outlet,
             raw_params=message.params,
+            ask=partial(self._ask, session, outlet),
         )
         request.on_gone(lambda: outlet.caller_left(task))
         session.in_flight[message.id] = task
         session.open_requests += 1
         try:
-            reply = await self._reply(session, outlet, call)
+            reply = await self._hub.relay(call)
             text = (
                 write_error(message.id, reply.error) if reply.error else write_result(message.id, legacy_result(reply))
             )
@@ -249,38 +248,6 @@ class LegacyEdge:
             session.open_requests -= 1
             session.last_seen = time.monotonic()
         await outlet.finish(text, *status)
-
-    async def _reply(self, session: Session, outlet: Outlet, call: Call) -> Reply:
-        """The call's outcome in this era: what the server asks meanwhile is put to the caller, and the call goes on."""
-        original = call.params
-        reply = await self._hub.relay(call)
-        for _ in range(ROUNDS):
-            if reply.questions and reply.parked is not None:
-                reply = await self._resume(session, outlet, call, reply)
-                continue
-            asked = read_input_required(reply.result) if reply.modern else None
-            if asked is None:
-                return reply
-            questions, state = asked
-            answers = await self._ask(session, outlet, questions)
-            failed = [one.error for key, one in answers.items() if one.error and not _may_be_cancelled(questions[key])]
-            if failed:
-                return Reply(error=failed[0])
-            given = {key: one.result or b'{"action":"cancel"}' for key, one in answers.items()}
-            params = {**original, "inputResponses": write_members(given), **({"requestState": state} if state else {})}
-            again = dataclasses.replace(call, params=params, raw_params=b"", parked=None, server="", entry=None)
-            reply = await self._hub.relay(again)
-        self._hub.withdraw(reply.parked)
-        raise TrunklineError(f"The server asked more than {ROUNDS} times.")
-
-    async def _resume(self, session: Session, outlet: Outlet, call: Call, reply: Reply) -> Reply:
-        assert reply.parked is not None
-        try:
-            answers = await self._ask(session, outlet, reply.questions)
-        except BaseException:
-            self._hub.withdraw(reply.parked)
-            raise
-        return await self._hub.resume(call, reply.parked, answers)
 
     async def _ask(self, session: Session, outlet: Outlet, questions: Mapping[str, Question]) -> dict[str, Answer]:
         """Put a server's questions to the caller, on the stream of its call, all at once."""
@@ -303,11 +270,6 @@ def _asked(session: Session, outlet: Outlet, question: Question) -> asyncio.Futu
 
 
 _OWN = frozenset((*KINDS, "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
-
-
-def _may_be_cancelled(question: Question) -> bool:
-    """Whether a question that failed may pass for one that was cancelled: a person's may, a model's may not."""
-    return question.method == "elicitation/create"
 
 
 class Outlet:

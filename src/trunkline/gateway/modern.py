@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from trunkline.call.ask import warn_of_secrets
 from trunkline.call.entry import resolve
 from trunkline.errors import RefusedError, TrunklineError
 from trunkline.gateway.audience import Audience, Ear
@@ -38,9 +39,9 @@ from trunkline.wire.questions import (
     may_ask,
     not_asked,
     read_answers,
+    read_input_required,
     url_questions,
 )
-from trunkline.wire.seal import MARK as SEAL_MARK
 
 KINDS = {method: kind for kind, method in LIST_METHODS.items()}
 RELAYED = frozenset((*NAMED_BY, "completion/complete"))
@@ -152,11 +153,13 @@ class ModernEdge:
         while reply.questions and reply.parked is not None:
             asked = {key: one for key, one in reply.questions.items() if may_ask(one, call.caller.capabilities)}
             if len(asked) == len(reply.questions):
+                warn_of_secrets(call.server, asked.values())
                 state = self._parking.park(call, reply.parked)
                 return Reply(result=input_required(asked, state), modern=True)
             refused = {key: not_asked(one) for key, one in reply.questions.items() if key not in asked}
             missing += [reply.questions[key] for key in refused]
             reply = await self._hub.resume(call, reply.parked, refused)
+        missing += reply.refused
         if missing and reply.error:
             return Reply(error=capability_missing(missing), modern=True)
         urls = {} if reply.modern or not reply.error else url_questions(reply.error)
@@ -167,18 +170,21 @@ class ModernEdge:
 
     def _bound(self, call: Call, reply: Reply) -> Reply:
         """A modern server's state works only for the user it was made for, and is never taken for one of ours."""
-        if reply.modern and b"input_required" in reply.result and (call.scope.user or _OURS in reply.result):
-            members = read_members(reply.result)
-            if "requestState" in members and read_string(members.get("resultType", b"")) == "input_required":
-                members["requestState"] = encode(self._parking.wrap(call, members["requestState"]))
-                reply.result = write_members(members)
+        asked = read_input_required(reply.result) if reply.modern else None
+        if asked is None:
+            return reply
+        questions, state = asked
+        warn_of_secrets(call.server, questions.values())
+        if state and (call.scope.user or is_ours(read_string(state))):
+            wrapped = encode(self._parking.wrap(call, state))
+            reply.result = write_members({**read_members(reply.result), "requestState": wrapped})
         return reply
 
     def _goes_to_legacy(self, call: Call) -> bool:
         """Whether the call's server is a legacy one, which has no states of its own."""
         snapshot = self._hub.snapshot
         entry = resolve(call, snapshot)
-        view = snapshot.servers.get(entry.server if entry is not None else snapshot.bare)
+        view = snapshot.servers.get((entry.members or (entry.server,))[0] if entry is not None else snapshot.bare)
         return view is not None and view.profile is not None and not view.profile.modern
 
     # Subscriptions.
@@ -333,7 +339,6 @@ def loud_enough(params: bytes, wanted: str) -> bool:
 
 
 _LEGACY_NOT_FOUND = -32002
-_OURS = f'"{SEAL_MARK}'.encode()
 _RETRY = frozenset(("requestState", "inputResponses"))
 
 

@@ -41,12 +41,12 @@ class Address:
         if session:
             self._headers[b"mcp-session-id"] = session
         self._head = request_bytes(b"POST", self._target, self._headers, b"").partition(b"content-length")[0]
-        self._modern = version in MODERN_VERSIONS
+        self.modern = version in MODERN_VERSIONS
 
     def post_bytes(self, exchange: Exchange, body: bytes) -> bytes:
         """The whole POST that carries a request."""
         lines = [self._head]
-        if self._modern:
+        if self.modern:
             lines += (b"mcp-method: ", exchange.method.encode(), b"\r\n")
             if exchange.name:
                 lines += (b"mcp-name: ", encode_value(exchange.name), b"\r\n")

@@ -34,7 +34,7 @@ class Ends:
     ended: Callable[[str], None]
     ask_owner: AskOwner | None = None
     exclusive: bool = False
-    """Every call on it is one caller's, so that its questions can only be that caller's."""
+    """Every call on it is one user's, so that its questions can only be that user's."""
     capabilities: bytes = b"{}"
 
 
@@ -134,7 +134,7 @@ def checked_reply(exchange: Exchange, result: bytes, error: bytes, *, modern: bo
     if error and error != b"null":
         if not is_object(error):
             error = error_object(-32603, f"Server {exchange.server!r} sent an error that is none.")
-        return Reply(error=error, modern=modern)
+        return Reply(error=error, modern=modern, refused=exchange.refused)
     if not is_object(result):
         raise ProtocolError(f"Server {exchange.server!r} answered {exchange.method} with something that is no result.")
     return Reply(result=result, modern=modern)

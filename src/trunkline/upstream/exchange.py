@@ -10,16 +10,22 @@ from trunkline.model import NOTHING, SILENT, Answer, Listener, Question, Reply
 
 FOREVER = float("inf")
 """The time-out of a request that is meant to stay open, such as a subscription."""
+QUIET = 0.02
+"""Seconds without a further question after which those that came are put to the caller, all at once."""
+LONGEST_GATHERING = 0.1
+
+
+class AskedError(Exception):
+    """Whoever waits for the server's answer stops: the server asked something, and will not go on by itself."""
 
 
 class Exchange:
     """A request that a server works on; it may be parked while somebody answers the server's questions."""
 
     __slots__ = (
-        "_early", "_future", "_last_sign", "_loop", "_started", "_timer", "abort", "asked", "background", "connection",
-        "expired", "headers",
-        "listener", "max_timeout", "method", "name", "number", "params", "questions", "safe_to_repeat", "server",
-        "timeout", "token",
+        "_attended", "_early", "_first_asked", "_future", "_gathering", "_last_sign", "_loop", "_started", "_timer",
+        "abort", "asked", "background", "connection", "expired", "headers", "interrupt", "listener", "max_timeout",
+        "method", "name", "number", "params", "questions", "refused", "safe_to_repeat", "server", "timeout", "token",
     )  # fmt: skip
 
     def __init__(
@@ -51,8 +57,12 @@ class Exchange:
         self.questions: dict[str, Question] = {}
         self.asked: dict[str, bytes] = {}
         """The server's own ids of the questions that are open."""
-        self.abort: Callable[[UpstreamError], None] | None = None
+        self.refused: tuple[Question, ...] = ()
+        """What the server was told that it cannot ask, and certainly wanted to ask for this call."""
+        self.abort: Callable[[UpstreamError], object] | None = None
         """How the connection in charge ends the wait."""
+        self.interrupt: Callable[[AskedError], bool] | None = None
+        """How a wait elsewhere than in `outcome` is left for a while; says whether somebody waited."""
         self.connection: object = None
         """The connection that it was sent on, and on which alone it can be resumed."""
         self._future: asyncio.Future[Reply] | None = None
@@ -60,10 +70,14 @@ class Exchange:
         self._loop = asyncio.get_running_loop()
         self._last_sign = self._started = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._attended = False
+        self._gathering: asyncio.TimerHandle | None = None
+        self._first_asked = 0.0
 
     def start_clock(self) -> None:
         """Count from now; while parked the clock stands still."""
         now = self._loop.time()
+        self._attended = True
         self._last_sign = now
         self._started = self._started or now
         if self.timeout != FOREVER:
@@ -71,6 +85,10 @@ class Exchange:
 
     def stop_clock(self) -> None:
         """Nobody waits for the server now."""
+        self._attended = False
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -108,20 +126,38 @@ class Exchange:
         """Whether somebody waits for it now; a parked exchange waits for nobody."""
         return self._future is not None and not self._future.done()
 
-    def ask(self, key: str, question: Question, server_id: bytes) -> None:
-        """Note a question of the server's."""
+    def ask(self, server_id: bytes, question: Question) -> None:
+        """Note a question of the server's; it is put to the caller together with those that come right behind it."""
+        key = f"q{server_id.decode(errors='replace')}"
         self.questions[key] = question
         self.asked[key] = server_id
+        if self._attended:  # while parked, it waits for the next round
+            self._gather()
 
-    def take_questions(self, *, modern: bool) -> Reply:
+    def take_questions(self) -> Reply:
         """Park: the open questions become what the caller gets."""
-        return Reply(questions=dict(self.questions), parked=self, modern=modern)
+        return Reply(questions=dict(self.questions), parked=self, modern=False)
 
     def answered(self, answers: dict[str, Answer]) -> list[tuple[bytes, Answer]]:
         """The server's ids of the questions that these answers settle; the others stay open."""
         settled = [(self.asked.pop(key), answer) for key, answer in answers.items() if key in self.asked]
         self.questions = {key: question for key, question in self.questions.items() if key in self.asked}
         return settled
+
+    def _gather(self) -> None:
+        now = self._loop.time()
+        if self._gathering is None:
+            self._first_asked = now
+        else:
+            self._gathering.cancel()
+        self._gathering = self._loop.call_at(min(now + QUIET, self._first_asked + LONGEST_GATHERING), self._gathered)
+
+    def _gathered(self) -> None:
+        if self.waiting:
+            self.settle(self.take_questions())
+        elif self.interrupt is None or not self.interrupt(AskedError()):
+            # Whoever attends to it does something else just now, such as reopening a stream.
+            self._gathering = self._loop.call_later(QUIET, self._gathered)
 
     def _ring(self) -> None:
         due = min(self._last_sign + self.timeout, self._started + self.max_timeout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import ssl
 import time
 from collections import deque
@@ -129,6 +130,13 @@ class Response:
         self._wake()
         self._connection.drop()
 
+    def interrupt(self, reason: Exception) -> bool:
+        """Call away whoever waits, if anybody does; the answer goes on arriving, and can be waited for again."""
+        if self._waiter is None or self._waiter.done():
+            return False
+        self._waiter.set_exception(reason)
+        return True
+
     def close(self) -> None:
         """Stop reading: over HTTP this is how a request is cancelled."""
         if not self.complete:
@@ -195,6 +203,17 @@ class _Connection(asyncio.Protocol):
         self._transport.write(request)
         return self._response
 
+    def usable(self) -> bool:
+        """Whether the peer has kept silent since the last answer; what it says now can only be a goodbye."""
+        transport = self._transport
+        if self.closed or transport is None or transport.is_closing():
+            return False
+        # Its goodbye may have arrived and not been read yet: a request written now would be lost, and nobody could
+        # tell whether it ran.
+        poll = select.poll()
+        poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return not poll.poll(0)
+
     def drop(self) -> None:
         """Close at once; the peer learns that nobody listens."""
         self.closed = True
@@ -227,6 +246,9 @@ class _Connection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             response.fail(ProtocolError(f"The answer is not HTTP: {error}."))
             self.drop()
+
+    def eof_received(self) -> None:
+        self.closed = True
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -290,7 +312,7 @@ class _Pool:
         now = time.monotonic()
         while self._idle:
             connection = self._idle.pop()
-            if not connection.closed and now - connection.idle_since < connection.idle_limit:
+            if now - connection.idle_since < connection.idle_limit and connection.usable():
                 return connection
             connection.drop()
         return None

@@ -20,7 +20,8 @@ from trunkline.upstream.connection import Connection, Ends
 from trunkline.upstream.gate import PATIENCE, SHORT_LIFE, Gate
 from trunkline.upstream.http1 import HttpClient
 from trunkline.upstream.process import Warden, open_warden
-from trunkline.upstream.remote import NotStreamableError, Remote
+from trunkline.upstream.remote import Remote
+from trunkline.upstream.response import NotStreamableError
 from trunkline.upstream.sse import connect_sse
 from trunkline.upstream.stdio import connect_stdio
 from trunkline.wire.members import read_members, write_members
@@ -40,6 +41,8 @@ class Line:
     era: str = "auto"
     owner: str = ""
     capabilities: bytes = b"{}"
+    user: str = ""
+    """Whose calls alone it carries, where the server may ask something."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Pool:
         self._gates: dict[str, Gate] = {}
         self._modern: dict[str, bool] = {}
         self._legacy: dict[str, bool] = {}
+        self._old: set[str] = set()
+        """Servers that were found to speak HTTP+SSE."""
         self._passing: dict[Connection, Line] = {}
         self._leased: dict[Connection, Line] = {}
         self._free: dict[Line, list[Connection]] = {}
@@ -86,9 +91,10 @@ class Pool:
             return Line(spec.name, spec.fingerprint, "legacy")
         # On a stream nothing tells which call a question belongs to, and roots are a session's: neither can be shared.
         # A legacy caller has its own session anyway, on which an HTTP server may also ask outside a call.
-        owned = spec.kind != "http" or b'"roots"' in capabilities or bool(caller.owner)
+        streamed = spec.kind != "http" or spec.fingerprint in self._old
+        owned = streamed or b'"roots"' in capabilities or bool(caller.owner)
         owner = caller.owner or f"{LEASED}{caller.user}"
-        return Line(spec.name, spec.fingerprint, "legacy", owner if owned else "", capabilities)
+        return Line(spec.name, spec.fingerprint, "legacy", owner if owned else "", capabilities, caller.user)
 
     def ready(self, line: Line) -> Connection | None:
         """The live connection of a line, if there is one."""
@@ -304,7 +310,7 @@ class Pool:
             partial(self._outside.hear, line),
             lambda _: self._outside.woke(line),
             ask_owner,
-            bool(line.owner),
+            line.capabilities != b"{}",
             line.capabilities,
         )
         try:
@@ -333,11 +339,13 @@ class Pool:
             if spec.transport == "http" or era == "modern":
                 raise
             try:
-                return await connect_sse(spec, ends, self._client, self._tasks)
+                connection = await connect_sse(spec, ends, self._client, self._tasks)
             except AuthorizationNeededError:
                 raise
             except UpstreamError:
                 raise error from None
+            self._old.add(spec.fingerprint)
+            return connection
         remote.listen()
         return remote
 

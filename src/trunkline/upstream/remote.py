@@ -4,69 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Mapping
 
 from trunkline.config import ServerSpec
-from trunkline.errors import (
-    AuthorizationNeededError,
-    ProtocolError,
-    SessionLostError,
-    UnreachableError,
-    UpstreamError,
-)
+from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, UpstreamError
 from trunkline.model import Answer, Profile, Question, Reply
 from trunkline.tasks import Tasks
 from trunkline.upstream.address import Address
-from trunkline.upstream.connection import (
-    Ends,
-    checked_reply,
-    discover_params,
-    initialize_params,
-    legacy_profile,
-    lost,
-    modern_profile,
-    refusal,
-    told_owner,
-    write_answer,
-)
-from trunkline.upstream.exchange import Exchange
+from trunkline.upstream.connection import Ends, checked_reply, lost, refusal, told_owner, write_answer
+from trunkline.upstream.event_stream import EventStream
+from trunkline.upstream.exchange import AskedError, Exchange
+from trunkline.upstream.handshake import Handshake
 from trunkline.upstream.http1 import ClosedError, HttpClient, Response
+from trunkline.upstream.response import message_of
+from trunkline.upstream.standing import keep_listening
 from trunkline.wire.envelope import Message, read_message, write_notification, write_request
-from trunkline.wire.era import MODERN_VERSIONS, speaks_modern
 from trunkline.wire.members import encode
-from trunkline.wire.sse import Decoder, Event, TooLongError
+from trunkline.wire.sse import TooLongError
 
-PROBE_TIMEOUT = 10.0
 SIDE_TIMEOUT = 10.0
 """Seconds for a message that nobody waits for: a notification, an answer to a question, a farewell."""
-POLL_AGAIN = 1.0
-"""Seconds before a stream that the server closed is asked for again, unless it names a delay."""
-
-
 LONGEST_POLL = 30.0
-
-
-class NotStreamableError(UnreachableError):
-    """The address does not take streamable HTTP; it may take the older HTTP+SSE."""
-
-
-class _Stream:
-    """The rest of an answer that comes as events."""
-
-    def __init__(self, response: Response, limit: int) -> None:
-        self.response = response
-        self.decoder = Decoder(limit)
-        self.waiting: deque[Event] = deque()
-        self.retry = POLL_AGAIN
-
-    async def next_event(self) -> Event | None:
-        while not self.waiting:
-            piece = await self.response.next_piece()
-            if not piece:
-                return None
-            self.waiting.extend(self.decoder.feed(piece))
-        return self.waiting.popleft()
 
 
 class Remote:
@@ -76,12 +34,17 @@ class Remote:
         self.spec, self.ends = spec, ends
         self.profile = Profile()
         self.log_level = ""
-        self._in_flight = 0
         self.last_used = time.monotonic()
         self._address, self._tasks = Address(spec, client), tasks
         self._count = 0
         self._ended = ""
-        self._streams: dict[Exchange, _Stream] = {}
+        self._open: set[Exchange] = set()
+        """Calls without an answer: waited for, or parked."""
+        self._streams: dict[Exchange, EventStream] = {}
+        self._unbegun: dict[Exchange, Response] = {}
+        """Answers that had not begun when their call was parked."""
+        self._in_doubt_until = 0.0
+        """Until then the server may go on with a call that was withdrawn."""
         self._listening: asyncio.Task[None] | None = None
         self._posting: set[asyncio.Task[None]] = set()
 
@@ -91,7 +54,7 @@ class Remote:
 
     @property
     def busy(self) -> bool:
-        return bool(self._in_flight) or any(not exchange.background for exchange in self._streams)
+        return bool(self._open)
 
     @property
     def last_words(self) -> str:
@@ -99,18 +62,10 @@ class Remote:
 
     async def open(self, *, era: str) -> None:
         """Find out how the server speaks, and shake hands where it wants that."""
-        if era != "legacy":
-            self._address.speak(MODERN_VERSIONS[0])
-            reply, status = await self._probe()
-            if reply is not None and speaks_modern(reply, over_http=True, status=status):
-                if reply.error:
-                    raise UnreachableError(f"Server {self.spec.name!r} refused: {reply.error[:200].decode()}")
-                self.profile = modern_profile(self.spec.name, reply.result)
-                return
-            if era == "modern":
-                raise UnreachableError(f"Server {self.spec.name!r} does not speak 2026-07-28.")
-        self._address.speak("")
-        await self._initialize()
+        handshake = Handshake(self.spec, self._address, self._post_own, self._advance)
+        self.profile = await handshake.shake(era=era, capabilities=self.ends.capabilities)
+        if not self.profile.modern:
+            await self._post_message(write_notification("notifications/initialized"))
 
     async def request(self, exchange: Exchange) -> Reply:
         if self._ended:
@@ -118,16 +73,22 @@ class Remote:
         self._count += 1
         exchange.number = self._count
         exchange.connection = self
-        self._in_flight += not exchange.background
+        if not exchange.background:
+            self._open.add(exchange)
         exchange.start_clock()
         settled = False
         try:
             reply = await self._send(exchange)
+            self._open.discard(exchange)
             settled = True
             return reply
+        except AskedError:
+            settled = True
+            return exchange.take_questions()
         except SessionLostError:
             settled = True
-            self._ended = "was lost"
+            self._forget(exchange)
+            self._end("was lost")
             self.ends.ended(self._ended)
             raise
         except (UnreachableError, ProtocolError):
@@ -138,20 +99,22 @@ class Remote:
             self._leave(exchange, settled)
 
     async def resume(self, exchange: Exchange, answers: Mapping[str, Answer]) -> Reply:
-        if exchange not in self._streams:
+        if exchange not in self._open:
             raise lost(self.spec, exchange, "closed the stream")
-        self._in_flight += 1
         exchange.start_clock()
         settled = False
         try:
             for server_id, answer in exchange.answered(dict(answers)):
                 await self._post_message(write_answer(server_id, answer))
             if exchange.questions:
-                reply = exchange.take_questions(modern=False)
-            else:
-                reply = await self._advance(exchange, self._streams[exchange])
+                raise AskedError
+            reply = await self._wait_on(exchange)
+            self._open.discard(exchange)
             settled = True
             return reply
+        except AskedError:
+            settled = True
+            return exchange.take_questions()
         except (ClosedError, UnreachableError) as error:
             raise lost(self.spec, exchange, "could not be reached") from error
         finally:
@@ -160,6 +123,7 @@ class Remote:
     def cancel(self, exchange: Exchange, reason: str) -> None:
         if not self.profile.modern and not self._ended:
             self.notify("notifications/cancelled", encode({"requestId": exchange.number, "reason": reason}))
+            self._in_doubt_until = time.monotonic() + self.spec.max_timeout
         self._forget(exchange)
 
     def notify(self, method: str, params: bytes) -> None:
@@ -170,12 +134,9 @@ class Remote:
         posting.add_done_callback(self._posting.discard)
 
     async def close(self) -> None:
-        self._ended = "was closed"
-        if self._listening is not None:
-            self._listening.cancel()
-        for stream in self._streams.values():
-            stream.response.close()
-        self._streams.clear()
+        self._end("was closed")
+        for exchange in [*self._open, *self._streams]:
+            self._forget(exchange)
         if self._posting:
             await asyncio.wait(list(self._posting), timeout=1.0)  # a cancellation must not be overtaken by our farewell
         if self._address.session:
@@ -188,17 +149,28 @@ class Remote:
     def listen(self) -> None:
         """Keep a legacy server's own stream open, where it has one, for what belongs to no call."""
         if self._listening is None and not self.profile.modern:
-            self._listening = self._tasks.start(self._keep_listening(), name=f"{self.spec.name} listens")
+            self._listening = self._tasks.start(
+                keep_listening(self._address, self.spec.answer_limit, self._hear), name=f"{self.spec.name} listens"
+            )
 
     # Sending.
 
     async def _send(self, exchange: Exchange) -> Reply:
         body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
-        response = await self._post(exchange, self._address.post_bytes(exchange, body))
+        return await self._read(exchange, await self._post(exchange, self._address.post_bytes(exchange, body)))
+
+    async def _wait_on(self, exchange: Exchange) -> Reply:
+        response = self._unbegun.pop(exchange, None)
+        if response is None:
+            return await self._advance(exchange, self._streams[exchange])
+        await self._ready(exchange, response)
+        return await self._read(exchange, response)
+
+    async def _read(self, exchange: Exchange, response: Response) -> Reply:
         if response.streams and response.status == 200:
-            stream = self._streams[exchange] = _Stream(response, self.spec.answer_limit)
+            stream = self._streams[exchange] = EventStream(response, self.spec.answer_limit)
             return await self._advance(exchange, stream)
-        message = self._read_answer(response)
+        message = message_of(self.spec.name, response, in_session=bool(self._address.session))
         if message.method or (message.number != exchange.number and not message.error):
             raise ProtocolError(f"Server {self.spec.name!r} answered another request than {exchange.method}.")
         return checked_reply(exchange, message.result, message.error, modern=self.profile.modern)
@@ -209,8 +181,7 @@ class Remote:
             response: Response | None = None
             try:
                 response, used = await self._address.send(request, timeout=exchange.timeout)
-                exchange.abort = response.fail
-                await response.ready()
+                await self._ready(exchange, response)
                 return response
             except UnreachableError as error:
                 raise UnreachableError(f"Server {self.spec.name!r} cannot be reached: {error.message}") from error
@@ -227,38 +198,24 @@ class Remote:
                 raise
         raise AssertionError("unreachable")
 
-    def _read_answer(self, response: Response) -> Message:
-        status, body = response.status, response.body()
-        if status == 401 or (status == 403 and b"www-authenticate" in response.headers):
-            raise AuthorizationNeededError(
-                f"Server {self.spec.name!r} wants authorization (HTTP {status}).",
-                hint="Give it an `Authorization` header in its `headers`.",
-            )
-        if status == 404 and self._address.session:
-            raise SessionLostError(f"Server {self.spec.name!r} no longer knows our session.")
-        if body[:1] == b"{":
-            try:
-                message = read_message(body)
-            except ValueError as error:
-                raise ProtocolError(f"Server {self.spec.name!r} sent something unreadable ({error}).") from error
-            if message.result or message.error or message.method:
-                return message
-        if status >= 400:
-            raise self._http_error(status)
-        if 300 <= status < 400:
-            raise UnreachableError(f"Server {self.spec.name!r} redirects elsewhere (HTTP {status}); we do not follow.")
-        raise ProtocolError(f"Server {self.spec.name!r} answered HTTP {status} without a JSON-RPC message.")
+    async def _ready(self, exchange: Exchange, response: Response) -> None:
+        exchange.abort, exchange.interrupt = response.fail, response.interrupt
+        try:
+            await response.ready()
+        except AskedError:
+            self._unbegun[exchange] = response
+            raise
 
-    def _http_error(self, status: int) -> UpstreamError:
-        text = f"Server {self.spec.name!r} answered HTTP {status}."
-        if status == 429:
-            return UnreachableError(text, hint="It asks for fewer calls; try again later.")
-        return NotStreamableError(text) if status in (400, 404, 405) else UpstreamError(text)
+    async def _post_own(self, exchange: Exchange) -> Response:
+        self._count += 1
+        exchange.number = self._count
+        body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
+        return await self._post(exchange, self._address.post_bytes(exchange, body))
 
     # Receiving.
 
-    async def _advance(self, exchange: Exchange, stream: _Stream) -> Reply:
-        """Read events until there is a reply, or a question."""
+    async def _advance(self, exchange: Exchange, stream: EventStream) -> Reply:
+        """Read events until there is a reply; questions call us away."""
         while True:
             try:
                 event = await stream.next_event()
@@ -274,9 +231,8 @@ class Remote:
                 stream.retry = event.retry / 1000
             reply = self._take(exchange, event.data) if event.data else None
             if reply is not None:
-                if not reply.questions:
-                    stream.response.close()
-                    self._streams.pop(exchange, None)
+                stream.response.close()
+                self._streams.pop(exchange, None)
                 return reply
 
     def _take(self, exchange: Exchange, data: bytes) -> Reply | None:
@@ -289,29 +245,31 @@ class Remote:
                 return None
             return checked_reply(exchange, message.result, message.error, modern=self.profile.modern)
         if message.id:
-            return self._take_question(exchange, message)
+            self._take_question(exchange, message)
+            return None
         if message.method == "notifications/progress":
             exchange.sign_of_life()
         exchange.listener.notify(message.method, message.params)
         return None
 
-    def _take_question(self, exchange: Exchange, message: Message) -> Reply | None:
+    def _take_question(self, exchange: Exchange, message: Message) -> None:
         if message.method == "ping":
             self._reply_later(message.id, Answer(result=b"{}"))
-            return None
-        exchange.ask(f"q{message.id.decode(errors='replace')}", Question(message.method, message.params), message.id)
-        return exchange.take_questions(modern=self.profile.modern)
+        elif exchange.background:
+            self._reply_later(message.id, refusal(message.method))
+        else:
+            exchange.ask(message.id, Question(message.method, message.params))
 
-    async def _reopen(self, exchange: Exchange, stream: _Stream) -> _Stream:
+    async def _reopen(self, exchange: Exchange, stream: EventStream) -> EventStream:
         """A legacy server may close a stream and be polled for the rest of it."""
-        if not stream.decoder.last_id or self.profile.modern:
+        if not stream.decoder.last_id or self._address.modern:
             self._streams.pop(exchange, None)
             raise lost(self.spec, exchange, "closed the stream")
         exchange.listener.hang_up(stream.retry)
         await _pause(exchange, min(stream.retry, LONGEST_POLL))
         try:
             response = await self._address.get(stream.decoder.last_id)
-            exchange.abort = response.fail
+            exchange.abort, exchange.interrupt = response.fail, response.interrupt
             if exchange.expired is not None:
                 response.close()
                 raise exchange.expired
@@ -320,31 +278,9 @@ class Remote:
             raise lost(self.spec, exchange, "could not be reached again") from error
         if response.status != 200 or not response.streams:
             raise lost(self.spec, exchange, "closed the stream")
-        fresh = self._streams[exchange] = _Stream(response, self.spec.answer_limit)
+        fresh = self._streams[exchange] = EventStream(response, self.spec.answer_limit)
         fresh.decoder.last_id, fresh.retry = stream.decoder.last_id, stream.retry
         return fresh
-
-    async def _keep_listening(self) -> None:
-        last_id, delay = "", POLL_AGAIN
-        while not self._ended:
-            response: Response | None = None
-            try:
-                response = await self._address.get(last_id)
-                await response.ready()
-                if response.status != 200 or not response.streams:
-                    return
-                stream = _Stream(response, self.spec.answer_limit)
-                while (event := await stream.next_event()) is not None:
-                    last_id = stream.decoder.last_id or last_id
-                    delay = event.retry / 1000 if event.retry >= 0 else POLL_AGAIN
-                    if event.data:
-                        self._hear(event.data)
-            except (UpstreamError, ValueError):
-                delay = min(delay * 2, 60.0)
-            finally:
-                if response is not None:
-                    response.close()
-            await asyncio.sleep(delay)
 
     def _hear(self, data: bytes) -> None:
         message = read_message(data)
@@ -358,62 +294,26 @@ class Remote:
             question = self.ends.ask_owner(message.method, message.params)
             told_owner(question, lambda answer: self._reply_later(message.id, answer))
         else:
-            self._reply_later(message.id, refusal(message.method))
+            self._take_stray(message)
+
+    def _take_stray(self, message: Message) -> None:
+        """A question outside every call: with one call alone under way, it can only be about that."""
+        question, call = Question(message.method, message.params), self._certain()
+        if call is not None and self.ends.exclusive:
+            call.ask(message.id, question)
+            return
+        if call is not None:
+            call.refused += (question,)
+        self._reply_later(message.id, refusal(message.method))
+
+    def _certain(self) -> Exchange | None:
+        if len(self._open) != 1 or time.monotonic() < self._in_doubt_until:
+            return None
+        (call,) = self._open
+        return call if call.interrupt is not None else None  # not sent yet
 
     def _reply_later(self, server_id: bytes, answer: Answer) -> None:
         self._tasks.start(self._post_quietly(write_answer(server_id, answer)), name=f"{self.spec.name} answer")
-
-    # Handshake.
-
-    async def _probe(self) -> tuple[Message | None, int]:
-        exchange = self._own("server/discover", discover_params(), min(PROBE_TIMEOUT, self.spec.start_timeout))
-        self._count += 1
-        exchange.number = self._count
-        exchange.start_clock()
-        try:
-            body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
-            response = await self._post(exchange, self._address.post_bytes(exchange, body))
-            if response.status in (307, 308):
-                self._address.follow(response)
-                return await self._probe()
-            if response.status in (401, 403):
-                self._read_answer(response)
-            if response.streams:
-                stream = _Stream(response, self.spec.answer_limit)
-                reply = await self._advance(exchange, stream)
-                return Message(result=reply.result, error=reply.error), response.status
-            return read_message(response.body()), response.status
-        except UnreachableError:
-            raise
-        except (UpstreamError, ValueError):
-            return None, 0
-        finally:
-            exchange.stop_clock()
-
-    async def _initialize(self) -> None:
-        exchange = self._own("initialize", initialize_params(self.ends.capabilities), self.spec.start_timeout)
-        self._count += 1
-        exchange.number = self._count
-        exchange.start_clock()
-        try:
-            body = write_request(b"%d" % exchange.number, "initialize", exchange.params)
-            response = await self._post(exchange, self._address.post_bytes(exchange, body))
-            session = response.headers.get(b"mcp-session-id", b"")
-            self.profile = Profile(modern=False)
-            if response.streams and response.status == 200:
-                reply = await self._advance(exchange, _Stream(response, self.spec.answer_limit))
-            else:
-                message = self._read_answer(response)
-                if response.status in (400, 404, 405) and message.error:
-                    raise NotStreamableError(f"Server {self.spec.name!r} refused: {message.error[:200].decode()}")
-                reply = checked_reply(exchange, message.result, message.error, modern=False)
-        finally:
-            exchange.stop_clock()
-        if reply.error:
-            raise UnreachableError(f"Server {self.spec.name!r} refused to initialize: {reply.error[:200].decode()}")
-        self.profile = legacy_profile(self.spec.name, reply.result)
-        self._address.speak(self.profile.version, session)
-        await self._post_message(write_notification("notifications/initialized"))
 
     # Messages that get no answer.
 
@@ -433,36 +333,40 @@ class Remote:
         except UpstreamError:
             pass  # nobody waits for it, and the next request will find out what is wrong
 
-    def _own(self, method: str, params: bytes, timeout: float) -> Exchange:
-        return Exchange(
-            self.spec.name, method, params, timeout=timeout, max_timeout=timeout, safe_to_repeat=True, background=True
-        )
+    def _end(self, why: str) -> None:
+        self._ended = why
+        if self._listening is not None:
+            self._listening.cancel()
 
     def _forget(self, exchange: Exchange) -> None:
-        stream = self._streams.pop(exchange, None)
+        self._open.discard(exchange)
+        stream, response = self._streams.pop(exchange, None), self._unbegun.pop(exchange, None)
         if stream is not None:
             stream.response.close()
+        if response is not None:
+            response.close()
 
     def _leave(self, exchange: Exchange, settled: bool) -> None:
         exchange.stop_clock()
         if not exchange.background:
-            self._in_flight -= 1
             self.last_used = time.monotonic()
         if not settled:
             self.cancel(exchange, "The caller withdrew, or the time was up.")
 
 
 async def _pause(exchange: Exchange, seconds: float) -> None:
-    """Wait, but no longer than the exchange may take."""
+    """Wait, but no longer than the exchange may take, nor when there is something to ask the caller."""
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def abort(error: UpstreamError) -> None:
-        if not over.done():
-            over.set_exception(error)
+    def leave(error: Exception) -> bool:
+        if over.done():
+            return False
+        over.set_exception(error)
+        return True
 
-    exchange.abort = abort
+    exchange.abort = exchange.interrupt = leave
     if exchange.expired is not None:
-        abort(exchange.expired)
+        leave(exchange.expired)
     try:
         async with asyncio.timeout(seconds):
             await over

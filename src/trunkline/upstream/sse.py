@@ -82,12 +82,18 @@ class _SseLine:
             request = request_bytes(b"POST", self.target, {**self.headers, b"content-type": b"application/json"}, text)
             try:
                 async with asyncio.timeout(POST_TIMEOUT):
-                    response, _ = await self.client.send(self.origin, request, limit=self.spec.answer_limit)
-                    await response.ready()
-                if response.status >= 400:
-                    raise UnreachableError(f"HTTP {response.status}")
+                    await self._post(request)
             except (UpstreamError, TimeoutError) as error:
                 self.connection.refuse(guess_number(text[:64], b""), f"did not take the request ({error})")
+
+    async def _post(self, request: bytes) -> None:
+        response, _ = await self.client.send(self.origin, request, limit=self.spec.answer_limit)
+        try:
+            await response.ready()
+        finally:
+            response.close()
+        if response.status >= 400:
+            raise UnreachableError(f"HTTP {response.status}")
 
     async def _piece(self) -> bytes:
         assert self.response is not None

@@ -54,6 +54,8 @@ class StreamConnection:
         self._open: dict[int, Exchange] = {}
         """Requests without an answer: waited for, or parked."""
         self._ended = ""
+        self._in_doubt_until = 0.0
+        """Until then the server may go on with a call that was withdrawn."""
 
     @property
     def alive(self) -> bool:
@@ -109,13 +111,14 @@ class StreamConnection:
         for server_id, answer in exchange.answered(dict(answers)):
             self._answer(server_id, answer)
         if exchange.questions:
-            return exchange.take_questions(modern=self.profile.modern)
+            return exchange.take_questions()
         return await self._wait(exchange)
 
     def cancel(self, exchange: Exchange, reason: str) -> None:
         if self._open.pop(exchange.number, None) is None:
             return
         self._pass_on_questions(exchange)
+        self._in_doubt_until = time.monotonic() + self.spec.max_timeout
         self.notify("notifications/cancelled", encode({"requestId": exchange.number, "reason": reason}))
 
     def _pass_on_questions(self, exchange: Exchange) -> None:
@@ -123,9 +126,7 @@ class StreamConnection:
         other = self._latest() if self.ends.exclusive else None
         if other is not None:
             for key, question in exchange.questions.items():
-                other.ask(key, question, exchange.asked[key])
-            if other.questions and other.waiting:
-                other.settle(other.take_questions(modern=self.profile.modern))
+                other.ask(exchange.asked[key], question)
         exchange.questions = {}
         exchange.asked.clear()
 
@@ -217,14 +218,13 @@ class StreamConnection:
         exchange = self._latest() if self.ends.exclusive else None
         if exchange is not None:
             # Every call on this stream is the owner's, so the question reaches the right caller whichever call it is.
-            exchange.ask(
-                f"q{message.id.decode(errors='replace')}", Question(message.method, message.params), message.id
-            )
-            if exchange.waiting:
-                exchange.settle(exchange.take_questions(modern=self.profile.modern))
+            exchange.ask(message.id, Question(message.method, message.params))
         elif self.ends.ask_owner is not None:
             told_owner(self.ends.ask_owner(message.method, message.params), lambda a: self._answer(message.id, a))
         else:
+            call = self._only_one() if time.monotonic() >= self._in_doubt_until else None
+            if call is not None:
+                call.refused += (Question(message.method, message.params),)
             self._answer(message.id, refusal(message.method))
 
     def _unreadable(self, head: bytes, tail: bytes, what: str) -> None:

@@ -15,16 +15,24 @@ CAPABILITY = {"elicitation/create": "elicitation", "sampling/createMessage": "sa
 
 def may_ask(question: Question, capabilities: bytes) -> bool:
     """Whether the caller declared that it answers such questions."""
-    declared = decode_object(capabilities)
     needed = CAPABILITY.get(question.method, "")
-    if needed not in declared:
+    if needed not in decode_object(capabilities):
         return False
-    if needed != "elicitation":
-        return True
-    kinds = decode_object(read_members(capabilities)["elicitation"])
-    if decode_object(question.params).get("mode") == "url":
-        return "url" in kinds
-    return not kinds or "form" in kinds  # one that names no kind knows forms, as all did at first
+    kinds = decode_object(read_members(capabilities)[needed])
+    kind = _kind(question)
+    if kind == "form":
+        return not kinds or kind in kinds  # one that names no kind knows forms, as all did at first
+    return not kind or kind in kinds
+
+
+def _kind(question: Question) -> str:
+    """What the caller must have declared beyond the capability itself."""
+    asked = decode_object(question.params)
+    if question.method == "elicitation/create":
+        return "url" if asked.get("mode") == "url" else "form"
+    if question.method == "sampling/createMessage" and ("tools" in asked or "toolChoice" in asked):
+        return "tools"
+    return ""
 
 
 def not_asked(question: Question) -> Answer:
@@ -38,8 +46,8 @@ def capability_missing(questions: Iterable[Question]) -> bytes:
     for question in questions:
         if question.method in CAPABILITY:
             kinds = needed.setdefault(CAPABILITY[question.method], {})
-            if decode_object(question.params).get("mode") == "url":
-                kinds["url"] = {}
+            if _kind(question) in ("url", "tools"):
+                kinds[_kind(question)] = {}
     text = f"The server needs to ask what the client did not declare: {', '.join(needed)}."
     return error_object(MISSING_CAPABILITY, text, {"requiredCapabilities": needed})
 

@@ -1,0 +1,101 @@
+"""How we meet a server over streamable HTTP: find out its era, and shake hands where it wants that."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from trunkline.config import ServerSpec
+from trunkline.errors import UnreachableError, UpstreamError
+from trunkline.model import Profile, Reply
+from trunkline.upstream.address import Address
+from trunkline.upstream.connection import (
+    checked_reply,
+    discover_params,
+    initialize_params,
+    legacy_profile,
+    modern_profile,
+)
+from trunkline.upstream.event_stream import EventStream
+from trunkline.upstream.exchange import Exchange
+from trunkline.upstream.http1 import Response
+from trunkline.upstream.response import NotStreamableError, message_of
+from trunkline.wire.envelope import Message, read_message
+from trunkline.wire.era import MODERN_VERSIONS, speaks_modern
+
+PROBE_TIMEOUT = 10.0
+
+Post = Callable[[Exchange], Awaitable[Response]]
+Advance = Callable[[Exchange, EventStream], Awaitable[Reply]]
+"""Reads a stream up to the reply to a request."""
+
+
+class Handshake:
+    """The first requests on a line to a remote server."""
+
+    def __init__(self, spec: ServerSpec, address: Address, post: Post, advance: Advance) -> None:
+        self._spec, self._address = spec, address
+        self._post, self._advance = post, advance
+
+    async def shake(self, *, era: str, capabilities: bytes) -> Profile:
+        """Meet the server in an era, or in the one it knows; what a legacy one says is not acknowledged yet."""
+        name = self._spec.name
+        if era != "legacy":
+            self._address.speak(MODERN_VERSIONS[0])
+            reply, status = await self._probe()
+            if reply is not None and speaks_modern(reply, over_http=True, status=status):
+                if reply.error:
+                    raise UnreachableError(f"Server {name!r} refused: {reply.error[:200].decode()}")
+                return modern_profile(name, reply.result)
+            if era == "modern":
+                raise UnreachableError(f"Server {name!r} does not speak 2026-07-28.")
+        self._address.speak("")
+        return await self._initialize(capabilities)
+
+    async def _probe(self) -> tuple[Message | None, int]:
+        limit = min(PROBE_TIMEOUT, self._spec.start_timeout)
+        exchange = self._own("server/discover", discover_params(), limit)
+        exchange.start_clock()
+        try:
+            response = await self._post(exchange)
+            if response.status in (307, 308):
+                self._address.follow(response)
+                return await self._probe()
+            if response.status in (401, 403):
+                message_of(self._spec.name, response, in_session=False)
+            if response.streams:
+                reply = await self._advance(exchange, EventStream(response, self._spec.answer_limit))
+                return Message(result=reply.result, error=reply.error), response.status
+            return read_message(response.body()), response.status
+        except UnreachableError:
+            raise
+        except (UpstreamError, ValueError):
+            return None, 0
+        finally:
+            exchange.stop_clock()
+
+    async def _initialize(self, capabilities: bytes) -> Profile:
+        name = self._spec.name
+        exchange = self._own("initialize", initialize_params(capabilities), self._spec.start_timeout)
+        exchange.start_clock()
+        try:
+            response = await self._post(exchange)
+            session = response.headers.get(b"mcp-session-id", b"")
+            if response.streams and response.status == 200:
+                reply = await self._advance(exchange, EventStream(response, self._spec.answer_limit))
+            else:
+                message = message_of(name, response, in_session=False)
+                if response.status in (400, 404, 405) and message.error:
+                    raise NotStreamableError(f"Server {name!r} refused: {message.error[:200].decode()}")
+                reply = checked_reply(exchange, message.result, message.error, modern=False)
+        finally:
+            exchange.stop_clock()
+        if reply.error:
+            raise UnreachableError(f"Server {name!r} refused to initialize: {reply.error[:200].decode()}")
+        profile = legacy_profile(name, reply.result)
+        self._address.speak(profile.version, session)
+        return profile
+
+    def _own(self, method: str, params: bytes, timeout: float) -> Exchange:
+        return Exchange(
+            self._spec.name, method, params, timeout=timeout, max_timeout=timeout, safe_to_repeat=True, background=True
+        )
