@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from trunkline.balance.member import ServerWeight
+from trunkline import Annotations, MultiServerManager, ServerWeight, Tool
 from trunkline.balance.roster import ServerGroup, ServerInfo
-from trunkline.control.groups import MultiServerManager
 from trunkline.errors import UnreachableError
-from trunkline.tool import Annotations, Tool
 
 QUERY = Tool("query", "Ask the database", annotations=Annotations(read_only_hint=True))
 
@@ -52,4 +50,5 @@ async def is_up(server_id: str) -> bool:
     return server_id != "db-1"
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

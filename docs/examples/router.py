@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from trunkline.balance.member import ServerWeight
-from trunkline.call.route import HealthUpdated, RouteContext, ToolRouter
+from trunkline import Annotations, RouteContext, ServerWeight, Tool, ToolRouter
+from trunkline.call.route import HealthUpdated
 from trunkline.errors import NoServerError, UnreachableError
-from trunkline.tool import Annotations, Tool
 
 QUERY = Tool("query_users", category="database", annotations=Annotations(read_only_hint=True))
 DELETE = Tool("delete_user", category="database", annotations=Annotations(destructive_hint=True))
@@ -45,4 +44,5 @@ async def main() -> None:
         print(error)
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())
