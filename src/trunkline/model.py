@@ -113,6 +113,8 @@ class Reply:
     """The era of the server that spoke, so that an edge knows whether to translate."""
     server: str = ""
     """The server that spoke; empty for an answer that was kept."""
+    asked: bool = False
+    """Somebody was asked something on the way: it is theirs alone."""
 
 
 @dataclass(slots=True)
@@ -141,8 +143,6 @@ class Call:
     answers: Mapping[str, Answer] = field(default_factory=_nothing)
     ask: Ask | None = None
     """Who answers questions while the call waits; without it they go to the edge, as part of the reply."""
-    asked: bool = False
-    """Somebody was asked something: the reply is theirs alone."""
     cached: bool = True
     """Whether an answer that is kept will do."""
     elsewhere: bool = False
