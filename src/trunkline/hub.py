@@ -32,6 +32,7 @@ from trunkline.call.suspend import Suspended
 from trunkline.call.tally import Tallies
 from trunkline.call.tasks import TaskStage
 from trunkline.config import Config, ServerSpec
+from trunkline.control.joining import options_of
 from trunkline.control.registry import Changed, Registry
 from trunkline.control.shelf import Shelf
 from trunkline.control.supervisor import Supervisor
@@ -52,7 +53,7 @@ from trunkline.model import (
 )
 from trunkline.reading import find_file, load
 from trunkline.tasks import Tasks, open_tasks
-from trunkline.tool import ToolResult
+from trunkline.tool import NO_OPTIONS, ToolOptions, ToolResult
 from trunkline.upstream.connection import CLIENT_INFO, Connection
 from trunkline.upstream.exchange import Exchange
 from trunkline.upstream.pool import Line, Outside, Pool, open_pool
@@ -313,12 +314,16 @@ class Hub:
         """Join the stages: the one place where their order is written. Calls under way keep those they began with."""
         config = self.config
         self._routes = RouteStage(config.groups, config.router)
-        self._cache = CacheStage(config.cache, self._identity) if config.cache.enabled else None
+        self._cache = CacheStage(config.cache, self._unit, self._identity) if config.cache.enabled else None
         policy = Policy(config.middleware, self._middleware, RetryBudget(ratio=config.router.retry_ratio))
         self._lanes.refresh()
         self.stages: tuple[Stage, ...] = (
             TaskStage(Seal(lambda: seal_key(self.config.home))),
-            EntryStage(lambda: self._registry.snapshot, lambda: self._registry.settle(self.config.gateway.settle)),
+            EntryStage(
+                lambda: self._registry.snapshot,
+                lambda: self._registry.settle(self.config.gateway.settle),
+                self._options,
+            ),
             MiddlewareStage(policy, self._tasks, lambda: self.open_page),
             *((self._cache,) if self._cache is not None else ()),
             *((self._routes,) if config.groups else ()),
@@ -330,6 +335,14 @@ class Hub:
 
     def _learn(self, snapshot: Snapshot) -> None:
         self._routes.learn(snapshot)
+
+    def _options(self, server: str, tool: str) -> ToolOptions:
+        spec = self._specs.get(server)
+        return options_of(tool, spec.tools) if spec is not None else NO_OPTIONS
+
+    def _unit(self, server: str) -> str:
+        """The name that a server is shown under: its group's, or its own."""
+        return next((group.name for group in self.config.groups.values() if server in group.servers), server)
 
     def _identity(self, name: str) -> str:
         """Changes with the configuration of a server, or of any in a group."""
@@ -345,8 +358,7 @@ class Hub:
     def hear(self, line: Line, method: str, params: bytes) -> None:
         """A server said something outside a call."""
         if self._cache is not None and method.startswith("notifications/") and method.endswith(_CHANGES):
-            groups = (group.name for group in self.config.groups.values() if line.server in group.servers)
-            self._cache.forget(next(groups, line.server))
+            self._cache.forget(line.server)
         found = self._supervisors.get(line.server)
         if found is not None and not line.owner:
             found[0].hear(method)

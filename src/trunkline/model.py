@@ -145,8 +145,6 @@ class Call:
     answers: Mapping[str, Answer] = field(default_factory=_nothing)
     ask: Ask | None = None
     """Who answers questions while the call waits; without it they go to the edge, as part of the reply."""
-    asked: bool = False
-    """Somebody was asked something: the reply is theirs alone."""
     cached: bool = True
     """Whether an answer that is kept will do."""
     elsewhere: bool = False

@@ -56,7 +56,7 @@ class _Run:
     ) -> None:
         self._call, self._entry, self._next, self._chain, self._open_page = call, entry, call_next, chain, open_page
         self._given: dict[str, Any] = decode_object(call.params.get("arguments", b"{}"))
-        self._replies: list[tuple[ToolResult, Reply]] = []
+        self._replies: list[tuple[ToolResult | ServerRefusedError, Reply]] = []
 
     async def __call__(self) -> Reply:
         call = self._call
@@ -70,11 +70,16 @@ class _Run:
         )
         try:
             result = await self._chain(tool, self._given, context, self._send)
-        except _ServerSaid as said:
-            return said.reply
-        # What no middleware touched goes on exactly as the server sent it.
-        untouched = next((reply for found, reply in self._replies if found is result), None)
-        return untouched or Reply(result=_written(result))
+        except ServerRefusedError as error:
+            untouched = self._as_sent(error)
+            if untouched is None:
+                raise
+            return untouched
+        return self._as_sent(result) or Reply(result=_written(result))
+
+    def _as_sent(self, outcome: ToolResult | ServerRefusedError) -> Reply | None:
+        """What no middleware touched goes on exactly as the server sent it."""
+        return next((reply for found, reply in self._replies if found is outcome), None)
 
     async def _send(self, params: Mapping[str, Any] | None = None, /) -> ToolResult:
         sent = self._call
@@ -83,19 +88,13 @@ class _Run:
             sent = dataclasses.replace(self._call, params=changed, raw_params=b"", parked=None)
         reply = await self._next(sent)
         if reply.error:
-            raise _ServerSaid(reply)
+            said = decode_object(reply.error)
+            error = ServerRefusedError(str(said.get("message", "")), code=said.get("code", 0), data=said.get("data"))
+            self._replies.append((error, reply))
+            raise error
         result = result_of(reply.result)
         self._replies.append((result, reply))
         return result
-
-
-class _ServerSaid(ServerRefusedError):
-    """A server's error, which leaves as it came."""
-
-    def __init__(self, reply: Reply) -> None:
-        error = decode_object(reply.error)
-        super().__init__(str(error.get("message", "")), code=error.get("code", 0), data=error.get("data"))
-        self.reply = reply
 
 
 def tool_of(entry: Entry) -> Tool:

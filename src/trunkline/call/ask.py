@@ -30,19 +30,15 @@ class ElicitStage:
         reply = await call_next(call)
         if call.ask is None:
             return reply
-        reply = await self._answered(call, call_next, reply)
-        reply.asked = call.asked
-        return reply
-
-    async def _answered(self, call: Call, call_next: Handler, reply: Reply) -> Reply:
         original = call.params
-        for _ in range(ROUNDS):
+        for rounds in range(ROUNDS):
             if reply.questions and reply.parked is not None:
-                call.parked, call.answers = reply.parked, await self._answers(call, reply)
-                reply = await call_next(call)
+                answers = await self._answers(call, reply)
+                reply = await call_next(dataclasses.replace(call, parked=reply.parked, answers=answers))
                 continue
             asked = read_input_required(reply.result) if reply.modern else None
             if asked is None:
+                reply.asked = rounds > 0
                 return reply
             questions, state = asked
             answers = await self._ask(call, questions)
@@ -65,7 +61,6 @@ class ElicitStage:
     async def _ask(self, call: Call, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
         """Only what the caller declared to answer is put to it."""
         assert call.ask is not None
-        call.asked = True
         warn_of_secrets(call.server, questions.values())
         allowed = {key: one for key, one in questions.items() if may_ask(one, call.caller.capabilities)}
         refused = {key: not_asked(one) for key, one in questions.items() if key not in allowed}

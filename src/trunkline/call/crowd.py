@@ -43,7 +43,8 @@ class BatchStage:
             mine.append(await self._pass(call, call_next))
             return mine[0]
 
-        reply = await self._flights.join(key, work)
+        # One who has less time than the others must not end their wait.
+        reply = await self._flights.join(f"{key} {call.timeout:g}", work)
         if mine:
             return reply
         if reply.questions or reply.error or b"input_required" in reply.result:

@@ -8,6 +8,7 @@ from trunkline.call.stage import Handler
 from trunkline.catalog.templates import matches
 from trunkline.errors import UnknownNameError
 from trunkline.model import Call, Entry, Reply, Snapshot, State
+from trunkline.tool import ToolOptions
 from trunkline.wire.envelope import read_string
 from trunkline.wire.members import encode, read_members, write_members
 
@@ -15,13 +16,19 @@ from trunkline.wire.members import encode, read_members, write_members
 class EntryStage:
     """Reads the snapshot of this moment; the call keeps it to its end."""
 
-    def __init__(self, snapshot: Callable[[], Snapshot], settle: Callable[[], Awaitable[None]]) -> None:
-        self._snapshot, self._settle = snapshot, settle
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        settle: Callable[[], Awaitable[None]],
+        options: Callable[[str, str], ToolOptions],
+    ) -> None:
+        self._snapshot, self._settle, self._options = snapshot, settle, options
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
         call.snapshot = snapshot = self._snapshot()
         if call.parked is not None:
             call.server = call.parked.server
+            call.entry = call.entry or resolve(call, snapshot)
         if call.server:
             return await call_next(call)  # a parked call, or a task: its server is known
         entry = resolve(call, snapshot)
@@ -37,7 +44,8 @@ class EntryStage:
         elif snapshot.bare:
             call.server = snapshot.bare  # a server that stands alone answers for itself, even what it does not have
             if call.method == "tools/call":
-                call.entry = Entry(call.name, call.server, call.name, b"")
+                said = self._options(call.server, call.name)
+                call.entry = Entry(call.name, call.server, call.name, b"", annotations=said, options=said)
         else:
             raise unknown(call, snapshot)
         return await call_next(call)

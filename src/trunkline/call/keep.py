@@ -27,8 +27,8 @@ class Kept:
 class CacheStage:
     """Keeps answers of tools that only read or that the operator chose, and resources while their server lets it."""
 
-    def __init__(self, config: CacheSection, identity: Callable[[str], str]) -> None:
-        self._config, self._identity = config, identity
+    def __init__(self, config: CacheSection, unit: Callable[[str], str], identity: Callable[[str], str]) -> None:
+        self._config, self._unit, self._identity = config, unit, identity
         self.cache: ToolCache[Kept] = ToolCache(
             ttl=config.ttl, max_size=config.max_size, max_bytes=config.max_bytes, strategy=config.strategy
         )
@@ -36,9 +36,9 @@ class CacheStage:
         self._generations: Counter[str] = Counter()
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
-        if call.parked is not None or call.method not in ("tools/call", "resources/read"):
+        if call.method not in ("tools/call", "resources/read"):
             return await call_next(call)
-        ttl = self._ttl(call)
+        ttl = self._ttl(call) if call.parked is None else 0.0
         key = self._key(call) if ttl != 0 and call.cached else ""
         if not key:
             return await self._uncached(call, call_next, ttl)
@@ -53,14 +53,15 @@ class CacheStage:
             mine.append(self._keep(key, call, ttl, await call_next(call)))
             return mine[0]
 
-        reply = await self._flights.join(key, work)
+        # One who has less time than the others must not end their wait.
+        reply = await self._flights.join(f"{key} {call.timeout:g}", work)
         if mine or _shareable(reply):
             return reply if mine else Reply(result=reply.result, modern=reply.modern)
         return await call_next(call)  # another's question or error is not ours
 
     def forget(self, server: str) -> None:
-        """What this server said no longer counts."""
-        self._generations[server] += 1
+        """What this server said, or its group, no longer counts."""
+        self._generations[self._unit(server)] += 1
 
     async def _uncached(self, call: Call, call_next: Handler, ttl: float) -> Reply:
         try:
@@ -84,7 +85,7 @@ class CacheStage:
         return sameness(call, f"{server} {self._identity(server)} {self._generations[server]}")
 
     def _keep(self, key: str, call: Call, ttl: float, reply: Reply) -> Reply:
-        if call.asked or not _shareable(reply):
+        if not _shareable(reply):
             return reply
         if ttl < 0:
             ttl = _said_ttl(reply)
@@ -99,8 +100,8 @@ def _reads(call: Call) -> bool:
 
 
 def _shareable(reply: Reply) -> bool:
-    """Never an error, never a question, never a task that goes on."""
-    return not (reply.error or reply.questions or reply.asked) and is_final(reply.result)
+    """Never an error, never a question nor what came of one, never a task that goes on."""
+    return not reply.error and not reply.questions and not reply.asked and is_final(reply.result)
 
 
 def _said_ttl(reply: Reply) -> float:
@@ -108,4 +109,4 @@ def _said_ttl(reply: Reply) -> float:
     if not reply.modern or b'"ttlMs"' not in reply.result:
         return 0.0
     said = read_members(reply.result).get("ttlMs", b"0")
-    return int(said) / 1000 if said.isdigit() else 0.0
+    return float(said) / 1000 if said.isdigit() else 0.0

@@ -43,7 +43,7 @@ class Policy:
         return chosen
 
     def _choose(self, entry: Entry, *, listed: bool) -> list[ToolMiddleware]:
-        """From the outermost: whatever happens is logged, and a retry repeats nothing but the call itself."""
+        """From the outermost: all is logged, nobody agrees to what cannot be called, and a retry repeats the call alone."""
         config, options = self._config, entry.options
         chosen: list[ToolMiddleware] = (
             [logging_middleware] if config.logging or entry.annotations.audit_required else []
@@ -52,13 +52,13 @@ class Policy:
         timeout = config.timeout if options.timeout is None else options.timeout
         if timeout > 0:
             chosen.append(create_timeout_middleware(timeout))
-        if must_agree(entry, config, listed=listed):
-            chosen.append(_asks(config.confirm_timeout))
         validate = config.validate if options.validate is None else options.validate
         if validate and listed:
             chosen.append(
                 create_validation_middleware(elicit_missing=config.elicit_missing, timeout=config.confirm_timeout)
             )
+        if must_agree(entry, config, listed=listed):
+            chosen.append(_asks(config.confirm_timeout))
         retries = config.retries if options.retries is None else options.retries
         if retries > 0 and entry.safe_to_repeat:
             chosen.append(create_retry_middleware(retries, config.retry_delay, budget=self._budget))

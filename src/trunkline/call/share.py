@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from urllib.parse import quote, unquote
 
 from trunkline.balance.health import HealthOptions
 from trunkline.balance.member import ServerWeight
@@ -16,8 +17,6 @@ from trunkline.wire.envelope import read_string
 from trunkline.wire.members import encode, read_members, write_members
 
 READS = Annotations(read_only_hint=True)
-NOT_TOOLS = frozenset((*REPEATABLE, "resources/subscribe", "resources/unsubscribe"))
-"""What every server of a group is thought to do: who of them has the thing itself, the entry says."""
 STATE = "trunkline-group:"
 """Begins a state that a server of a group gave out, with the server's name: only that one may know it."""
 
@@ -46,15 +45,19 @@ class RouteStage:
 
     def learn(self, snapshot: Snapshot) -> None:
         """Which server has which tools, and how each fares."""
-        tools: dict[str, set[str]] = {}
+        offered: dict[str, set[str]] = {}
         for entry in snapshot.tools.values():
             for server in entry.members:
-                tools.setdefault(server, set()).add(entry.name)
+                offered.setdefault(server, set()).add(entry.name)
+        others = [*snapshot.prompts.values(), *snapshot.resources.values(), *snapshot.unlisted.values()]
+        for members in {entry.members for entry in (*others, *snapshot.templates)}:
+            for server in members:
+                offered.setdefault(server, set()).add(_had_by(members))
         for name, group in self._groups.items():
             views = [snapshot.servers[server] for server in group.servers if server in snapshot.servers]
             well = _well(views)
             for view in views:
-                self.routers[name].register_server(view.name, tools=tools.get(view.name, set()) | NOT_TOOLS)
+                self.routers[name].register_server(view.name, tools=offered.get(view.name, set()))
                 self.routers[name].update_health_status(view.name, view.name in well)
 
 
@@ -96,11 +99,17 @@ def _tool(call: Call) -> Tool:
     """What is routed. Only what its server calls safe to repeat is: to tell so from words would not be enough."""
     entry = call.entry
     if entry is None or call.method != "tools/call":
-        return Tool(call.method, annotations=READS if call.method in REPEATABLE else Annotations())
+        members = entry.members if entry is not None else ()
+        return Tool(_had_by(members), annotations=READS if call.method in REPEATABLE else Annotations())
     known = Annotations(
         destructive_hint=entry.annotations.destructive_hint, idempotent_hint=entry.safe_to_repeat or None
     )
     return Tool(entry.name, annotations=known, category=entry.options.category)
+
+
+def _had_by(members: Sequence[str]) -> str:
+    """How prompts and resources are known to the router: by who has them, for an address may come of a template."""
+    return f"what {' '.join(members)} have"
 
 
 def _told(call: Call, members: Sequence[str]) -> str:
@@ -108,10 +117,11 @@ def _told(call: Call, members: Sequence[str]) -> str:
     state = read_string(call.params.get("requestState", b""))
     if not state.startswith(STATE):
         return ""
-    server, _, own = state.removeprefix(STATE).partition(":")
+    name, _, own = state.removeprefix(STATE).partition(":")
+    server = unquote(name)
     if server not in members:
         return ""
-    call.params = {**call.params, "requestState": own.encode()}
+    call.params = {**call.params, "requestState": encode(own)}
     call.raw_params = b""
     return server
 
@@ -121,7 +131,8 @@ def _tell(reply: Reply, server: str) -> Reply:
     if not reply.modern or b"input_required" not in reply.result:
         return reply
     members = read_members(reply.result)
-    if "requestState" in members and read_string(members.get("resultType", b"")) == "input_required":
-        members["requestState"] = encode(f"{STATE}{server}:{members['requestState'].decode()}")
+    own = read_string(members.get("requestState", b""))
+    if own and read_string(members.get("resultType", b"")) == "input_required":
+        members["requestState"] = encode(f"{STATE}{quote(server, safe='')}:{own}")
         reply.result = write_members(members)
     return reply

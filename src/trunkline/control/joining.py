@@ -111,10 +111,20 @@ def _name_of(item: bytes, key: str) -> str:
 def _entry(unit: str, name: str, shown: str, offer: _Offer, kind: Kind, config: Config) -> Entry | str:
     """One entry as shown, or why it cannot be: one odd definition must hide no other."""
     members = () if offer.members == [unit] else tuple(offer.members)
-    spec = config.servers.get(offer.members[0])
-    options = options_of(name, spec.tools) if spec is not None and spec.tools and kind is Kind.TOOL else NO_OPTIONS
+    options = _options(unit, name, config) if kind is Kind.TOOL else NO_OPTIONS
     infer = config.annotations.auto_infer
     return _made(unit, name, shown, offer.item, kind, offer.for_askable, members, options, infer)
+
+
+def _options(unit: str, tool: str, config: Config) -> ToolOptions:
+    """In a group, what is said of one server's tool is said of all: it must not depend on who is there just now."""
+    found = NO_OPTIONS
+    for server in reversed(config.groups[unit].servers if unit in config.groups else (unit,)):
+        spec = config.servers.get(server)
+        said = options_of(tool, spec.tools) if spec is not None and spec.tools else NO_OPTIONS
+        if said is not NO_OPTIONS:
+            found = _over(found, said)
+    return found
 
 
 def options_of(tool: str, said: Mapping[str, ToolOptions]) -> ToolOptions:

@@ -43,7 +43,6 @@ async def _put(call: Call, request: Elicitation, params: dict[str, Any]) -> Elic
     question = Question("elicitation/create", encode(params))
     if call.ask is None or not may_ask(question, call.caller.capabilities):
         return ElicitationResponse(request.id, error="The caller cannot be asked.")
-    call.asked = True
     answer = (await call.ask({request.id: question})).get(request.id)
     if answer is None or answer.error:
         return ElicitationResponse(request.id, error="The caller did not answer.")
