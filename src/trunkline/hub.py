@@ -13,6 +13,7 @@ from typing import Any, cast
 from trunkline.call.entry import EntryStage, find_resource, unknown
 from trunkline.call.send import SendStage
 from trunkline.call.stage import Stage, join
+from trunkline.call.task_log import TaskLog
 from trunkline.call.tasks import TaskStage
 from trunkline.config import Config, ServerSpec, find_file, load
 from trunkline.control.registry import Changed, Registry
@@ -67,6 +68,7 @@ class Hub:
         self.ask_owner: AskOwner = _nobody
         """How the gateway is asked on behalf of a server that asks outside a call."""
         self._pool: Pool | None = None
+        self.task_log = TaskLog(Seal(lambda: seal_key(config.home)))
 
     # Calling.
 
@@ -234,8 +236,13 @@ class Hub:
         """Join the stages: the one place where their order is written."""
         self._pool = pool
         self.stages: tuple[Stage, ...] = (
-            TaskStage(Seal(lambda: seal_key(self.config.home))),
             EntryStage(lambda: self._registry.snapshot, lambda: self._registry.settle(self.config.gateway.settle)),
+            TaskStage(
+                self.task_log,
+                self._tasks,
+                most=self.config.gateway.max_parked,
+                seconds=self.config.gateway.question_timeout,
+            ),
             SendStage(pool, self._specs, self._report),
         )
         self._handler = join(self.stages)

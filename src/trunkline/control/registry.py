@@ -41,6 +41,7 @@ class Registry:
             timeout=spec.timeout,
             max_timeout=spec.max_timeout,
             concurrency=spec.concurrency,
+            lasting=spec.lifecycle != "transient" or spec.kind != "stdio",
         )
         self._publish()
 
@@ -194,7 +195,14 @@ def _made_entry(server: str, name: str, shown: str, item: bytes, kind: Kind) -> 
         return Entry(shown, server, name, definition)
     headers: HeaderMap = header_map(decode(members.get("inputSchema", b"{}"))) if b"x-mcp-header" in item else {}
     page, app_only = _app(members) if b'"_meta"' in item else ("", False)
-    return Entry(shown, server, name, definition, headers, _safe_to_repeat(members), app_only=app_only, page=page)
+    tasks = _task_support(members) if b'"taskSupport"' in item else ""
+    safe = _safe_to_repeat(members)
+    return Entry(shown, server, name, definition, headers, safe, app_only=app_only, page=page, tasks=tasks)
+
+
+def _task_support(members: Members) -> str:
+    said = decode_object(members.get("execution", b"")).get("taskSupport")
+    return str(said) if said in ("optional", "required") else ""
 
 
 def _app(members: Members) -> tuple[str, bool]:

@@ -35,7 +35,8 @@ from trunkline.wire.meta import plain
 from trunkline.wire.sse import write_event
 
 KINDS = {method: kind for kind, method in LIST_METHODS.items()}
-RELAYED = frozenset(("tools/call", "prompts/get", "resources/read", "completion/complete"))
+TASKS = ("tasks/get", "tasks/result", "tasks/cancel", "tasks/list")
+RELAYED = frozenset(("tools/call", "prompts/get", "resources/read", "completion/complete", *TASKS))
 SESSION_HEADER = b"mcp-session-id"
 PRIMED_SINCE = "2025-11-25"
 """From this version on a stream may begin with an empty event, from which it can be resumed."""
