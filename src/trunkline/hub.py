@@ -13,7 +13,7 @@ from typing import Any, cast
 from trunkline.call.entry import EntryStage, find_resource, unknown
 from trunkline.call.send import SendStage
 from trunkline.call.stage import Stage, join
-from trunkline.call.task_log import TaskLog
+from trunkline.call.task_log import At, Task, TaskLog
 from trunkline.call.tasks import TaskStage
 from trunkline.config import Config, ServerSpec, find_file, load
 from trunkline.control.registry import Changed, Registry
@@ -177,6 +177,17 @@ class Hub:
         """Stop following a resource."""
         return await self._supervisor_of(uri, "resources/unsubscribe").unwatch(uri)
 
+    async def follow_task(self, task: Task) -> bool:
+        """Follow a task; its news reach `on_heard`. Legacy servers tell of their tasks unasked, or never."""
+        found = self._supervisors.get(task.server)
+        return found is not None and (task.at is At.LEGACY or await found[0].follow_task(task.own))
+
+    def unfollow_task(self, task: Task) -> None:
+        """Stop following a task."""
+        found = self._supervisors.get(task.server)
+        if found is not None and task.at is At.MODERN:
+            found[0].unfollow_task(task.own)
+
     def notify_owner_lines(self, owner: str, method: str, params: bytes) -> None:
         """Tell the servers on a caller's own connections something, such as that its roots changed."""
         for connection in self._live().owned(owner):
@@ -251,7 +262,7 @@ class Hub:
         """A server said something outside a call."""
         found = self._supervisors.get(line.server)
         if found is not None and not line.owner:
-            found[0].hear(method)
+            found[0].hear(method, params)
         for hearer in list(self._hearers):
             hearer(line.server, line.owner, method, params)
 

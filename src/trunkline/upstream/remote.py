@@ -290,6 +290,9 @@ class Remote:
             return checked_reply(exchange, message.result, message.error, modern=self.profile.modern)
         if message.id:
             return self._take_question(exchange, message)
+        if message.method.startswith("notifications/tasks"):
+            self.ends.hear(message.method, message.params)  # on whichever stream it comes, it may be another caller's
+            return None
         if message.method == "notifications/progress":
             exchange.sign_of_life()
         exchange.listener.notify(message.method, message.params)
