@@ -102,7 +102,7 @@ class ServerSpec:
     concurrency: int = 128
     """Calls that may be in flight to it at once; further ones wait, as `[batcher]` says."""
     processes: int = 32
-    """Connections, each for one call at a time, for callers without a session that it may ask something."""
+    """Connections, each for one call at a time, for sessionless callers that it may ask; as many for their tasks."""
     answer_limit: int = 16 * 2**20
     """Bytes that one of its messages may have."""
     max_pages: int = 100

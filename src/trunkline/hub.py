@@ -30,6 +30,7 @@ from trunkline.call.share import RouteStage
 from trunkline.call.stage import Stage, join
 from trunkline.call.suspend import Suspended
 from trunkline.call.tally import Tallies
+from trunkline.call.task_log import At, Task, TaskLog
 from trunkline.call.tasks import TaskStage
 from trunkline.config import Config, ServerSpec
 from trunkline.control.joining import options_of
@@ -97,6 +98,10 @@ class Hub:
         self._cache: CacheStage | None = None
         self._routes = RouteStage({}, config.router)
         self._lanes = Lanes(self._limits)
+        self.task_log = TaskLog(Seal(lambda: seal_key(config.home)))
+        self._task_stage = TaskStage(
+            self.task_log, tasks, most=config.gateway.max_parked, seconds=config.gateway.question_timeout
+        )
 
     # Calling.
 
@@ -247,6 +252,17 @@ class Hub:
         """Stop following a resource."""
         return await self._supervisor_of(uri, "resources/unsubscribe").unwatch(uri)
 
+    async def follow_task(self, task: Task) -> bool:
+        """Follow a task; its news reach `on_heard`. Legacy servers tell of their tasks unasked, or never."""
+        found = self._supervisors.get(task.server)
+        return found is not None and (task.at is At.LEGACY or await found[0].follow_task(task.own))
+
+    def unfollow_task(self, task: Task) -> None:
+        """Stop following a task."""
+        found = self._supervisors.get(task.server)
+        if found is not None and task.at is At.MODERN:
+            found[0].unfollow_task(task.own)
+
     def notify_owner_lines(self, owner: str, method: str, params: bytes) -> None:
         """Tell the servers on a caller's own connections something, such as that its roots changed."""
         for connection in self._live().owned(owner):
@@ -318,7 +334,6 @@ class Hub:
         policy = Policy(config.middleware, self._middleware, RetryBudget(ratio=config.router.retry_ratio))
         self._lanes.refresh()
         self.stages: tuple[Stage, ...] = (
-            TaskStage(Seal(lambda: seal_key(self.config.home))),
             EntryStage(
                 lambda: self._registry.snapshot,
                 lambda: self._registry.settle(self.config.gateway.settle),
@@ -328,6 +343,7 @@ class Hub:
             *((self._cache,) if self._cache is not None else ()),
             *((self._routes,) if config.groups else ()),
             ElicitStage(self.withdraw),
+            self._task_stage,
             BatchStage(self._lanes, coalesce=config.batcher.coalesce),
             SendStage(self._live(), self._specs, self._report, self.tallies),
         )
@@ -361,7 +377,7 @@ class Hub:
             self._cache.forget(line.server)
         found = self._supervisors.get(line.server)
         if found is not None and not line.owner:
-            found[0].hear(method)
+            found[0].hear(method, params)
         for hearer in list(self._hearers):
             hearer(line.server, line.owner, method, params)
 

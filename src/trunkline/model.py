@@ -100,6 +100,11 @@ class Parked(Protocol):
         """The server that asked."""
         ...
 
+    @property
+    def questions(self) -> Mapping[str, Question]:
+        """What is open now; more may have come since it was parked."""
+        ...
+
 
 @dataclass(slots=True)
 class Reply:
@@ -200,6 +205,8 @@ class Entry:
     """Offered only to callers that the server may ask something."""
     page: str = ""
     """The address of the MCP App that shows the tool's results."""
+    tasks: str = ""
+    """Whether a call of it runs as a task, as legacy servers say it: `optional`, `required`, or empty."""
     annotations: Annotations = UNKNOWN
     """How a tool behaves: what its server and the configuration say, and what can be told from its words."""
     options: ToolOptions = NO_OPTIONS
@@ -252,6 +259,8 @@ class ServerView:
     timeout: float = 60.0
     max_timeout: float = 600.0
     concurrency: int = 0
+    lasting: bool = True
+    """Whether it outlives a call, so that a task can go on in it."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from random import Random
 from typing import Any
 
 import pytest
+
+from tests.balance.clock import Clock
 from trunkline.balance.pick import STRATEGIES, Strategy
 from trunkline.call.route import (
     DEFAULT_ROUTER_CONFIG,
@@ -22,8 +24,6 @@ from trunkline.call.route import (
     ToolRouter,
     create_tool_router,
 )
-
-from tests.balance.clock import Clock
 from trunkline.errors import ConfigError, NoServerError, UnreachableError, UpstreamTimeoutError
 from trunkline.tool import Annotations, Tool
 

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.balance.clock import Clock
 from trunkline.balance.member import ServerWeight
 from trunkline.balance.roster import ServerGroup, ServerInfo
 from trunkline.control.groups import (
@@ -28,8 +30,6 @@ from trunkline.control.groups import (
     ToolPreferenceSet,
     global_multi_server_manager,
 )
-
-from tests.balance.clock import Clock
 from trunkline.errors import ConfigError, NoServerError, UnknownNameError, UnreachableError, UpstreamError
 from trunkline.tool import Annotations, Tool
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
@@ -55,8 +55,10 @@ class Peer(Protocol):
         """Call a tool, and cancel the call at the first message, which is returned."""
         ...
 
-    def listening(self, *keys: str, uri: str = "") -> AbstractAsyncContextManager[EventReader]:
-        """Hear of changed lists and of one resource."""
+    def listening(
+        self, *keys: str, uri: str = "", tasks: Sequence[str] = ()
+    ) -> AbstractAsyncContextManager[EventReader]:
+        """Hear of changed lists, of one resource, and of tasks."""
         ...
 
 
@@ -108,11 +110,14 @@ class ModernPeer:
             return await stream.next()
 
     @asynccontextmanager
-    async def listening(self, *keys: str, uri: str = "") -> AsyncGenerator[EventReader]:
+    async def listening(self, *keys: str, uri: str = "", tasks: Sequence[str] = ()) -> AsyncGenerator[EventReader]:
         wanted: dict[str, Any] = {f"{key}ListChanged": True for key in keys}
         if uri:
             wanted["resourceSubscriptions"] = [uri]
-        async with self._stream("subscriptions/listen", {"notifications": wanted, "_meta": META}) as stream:
+        if tasks:
+            wanted["taskIds"] = list(tasks)
+        params = {"notifications": wanted, "_meta": {**META, **self.capabilities}}
+        async with self._stream("subscriptions/listen", params) as stream:
             first = await stream.next()
             assert first["method"] == "notifications/subscriptions/acknowledged"
             assert first["params"]["notifications"] == wanted
@@ -184,7 +189,7 @@ class LegacyPeer:
             return first
 
     @asynccontextmanager
-    async def listening(self, *keys: str, uri: str = "") -> AsyncGenerator[EventReader]:
+    async def listening(self, *keys: str, uri: str = "", tasks: Sequence[str] = ()) -> AsyncGenerator[EventReader]:
         async with self.caller.listen() as stream:
             if uri:
                 assert (await self.request("resources/subscribe", {"uri": uri})).result == {}

@@ -16,8 +16,10 @@ from tests.harness import Heard
 Check = Callable[[Case], Awaitable[None]]
 
 IMPOSSIBLE = {
-    "no tasks": "Tasks are an extension of modern servers; a legacy server makes none.",
-    "no extensions": "A legacy caller cannot declare the tasks extension, so a server must answer it at once.",
+    "no list": "Modern callers cannot ask which tasks there are; the extension has no such request.",
+    "no waiting": "Modern callers ask for a task again and again; there is no request that waits for its result.",
+    "server's word": "A modern server says in its own words that its tool needs a caller that knows tasks.",
+    "only to those": "A modern server tells of tasks only to those who name them; legacy callers cannot, and poll.",
     "no ping": "Modern callers have no `ping`; Trunkline refuses it as a modern server does.",
     "server's choice": "Which log messages a legacy caller gets that named no level is for the server to choose.",
     "no such headers": "Legacy callers repeat no arguments in headers; Trunkline does it for them.",
@@ -115,10 +117,17 @@ async def all_tools(peer: Peer) -> list[Heard]:
     pages = [await peer.request("tools/list")]
     while cursor := pages[-1].result.get("nextCursor"):
         pages.append(await peer.request("tools/list", {"cursor": cursor}))
+    for tool in [tool for page in pages for tool in page.result["tools"] if not peer.modern]:
+        if tool["name"] != "job" and tool.get("execution") == {"taskSupport": "optional"}:
+            del tool["execution"]  # said by Trunkline, see the note
     return pages
 
 
-@feature("Tools", "list: schemas, title, annotations, icons, `_meta`, unknown fields")
+@feature(
+    "Tools",
+    "list: schemas, title, annotations, icons, `_meta`, unknown fields",
+    note="Where a modern server has tasks, legacy callers see with each tool that it may run as one (`execution`).",
+)
 async def tool_list(case: Case) -> None:
     async def look(peer: Peer) -> Any:
         return [tool for page in await all_tools(peer) for tool in page.result["tools"]]
@@ -597,24 +606,153 @@ async def app_only(case: Case) -> None:
     assert common(seen)["result"] == offers.RESULTS["app_only"]
 
 
+# Tasks.
+
+OWN_ID = "The id of a task is Trunkline's own: it is sealed to the caller."
+
+
+def knowing(case: Case, **more: Any) -> dict[str, Any]:
+    """What a caller declares that knows tasks; a legacy one says it with each call."""
+    return {"extensions": {PREFIX + "tasks": {}}, **more} if case.column.caller == "modern" else more
+
+
+async def begin(peer: Peer, tool: str = "job", **arguments: Any) -> tuple[str, Heard]:
+    """Call a tool as a task: its id, and everything else that came back."""
+    params: dict[str, Any] = {"name": tool, "arguments": arguments}
+    heard = await peer.request("tools/call", params if peer.modern else {**params, "task": {"ttl": 60_000}})
+    made = heard.result if peer.modern else heard.result["task"]
+    return made.pop("taskId"), heard
+
+
+async def about(peer: Peer, method: str, id: str, **params: Any) -> Heard:
+    """Ask something about a task; what comes back names it by the same id, or not at all."""
+    heard = await peer.request(f"tasks/{method}", {"taskId": id, **params}, mcp_name=id)
+    result = heard.message.get("result", {})
+    assert result.pop("taskId", id) == id
+    related = result.get("_meta", {}).pop(PREFIX + "related-task", None)
+    assert related == (None if peer.modern or method != "result" or "error" in heard.message else {"taskId": id})
+    if result.get("_meta") == {}:
+        del result["_meta"]
+    return heard
+
+
+async def ended(peer: Peer, **arguments: Any) -> list[Heard]:
+    """A task from its beginning to its end."""
+    id, first = await begin(peer, **arguments)
+    steps = [first, await about(peer, "get", id), await about(peer, "get", id)]
+    return steps if peer.modern else [*steps, await about(peer, "result", id)]
+
+
 @feature(
     "Tasks",
-    "a call that becomes a task, and is asked for",
-    cannot={"modern-legacy": "no tasks", **dict.fromkeys(LEGACY_CALLER, "no extensions")},
-    note="The id of a task is Trunkline's own: it is sealed to the caller.",
+    "a call that becomes a task, its state and its result",
+    note=OWN_ID + " Progress ends where the call becomes a task: the extension has none in tasks, and we carry none.",
 )
 async def task(case: Case) -> None:
-    capabilities: dict[str, Any] = {"extensions": {PREFIX + "tasks": {}}}
+    steps = await case.same(ended, knowing(case))
+    states = [step["result"].get("task", step["result"]).get("status") for step in steps[:3]]
+    assert states == ["working", "working", "completed"]
+    assert "Done at last – é." in json.dumps(steps[-1], ensure_ascii=False)
 
+
+@feature("Tasks", "a tool that fails, an error: in a task", note=OWN_ID)
+async def failed_task(case: Case) -> None:
+    for how, word in (("fail", "It failed."), ("refuse", "Refused – é.")):
+        steps = await case.same(lambda peer, how=how: ended(peer, how=how), knowing(case))
+        assert word in json.dumps(steps[-1], ensure_ascii=False)
+
+
+@feature("Tasks", "waiting for the result", cannot=dict.fromkeys(MODERN_CALLER, "no waiting"), note=OWN_ID)
+async def task_result(case: Case) -> None:
     async def look(peer: Peer) -> Any:
-        steps = [await call("job")(peer)]
-        id = steps[0].result["taskId"]
-        steps += [await peer.request("tasks/get", {"taskId": id}, mcp_name=id) for _ in range(2)]
-        assert {step.result.pop("taskId") for step in steps} == {id}
+        id, _ = await begin(peer)
+        return await about(peer, "result", id)
+
+    assert (await case.same(look))["result"]["content"][0]["text"] == "Done at last – é."
+
+
+@feature("Tasks", "cancellation", note=OWN_ID)
+async def cancelled_task(case: Case) -> None:
+    async def look(peer: Peer) -> Any:
+        id, _ = await begin(peer, key=uuid.uuid4().hex)
+        steps = [await about(peer, "cancel", id), await about(peer, "get", id), await about(peer, "cancel", id)]
+        if "error" in steps[-1].message:
+            steps[-1].message["error"].pop("message")
         return steps
 
-    steps = await case.same(look, capabilities)
-    assert [step["result"]["status"] for step in steps] == ["working", "working", "completed"]
+    steps = await case.same(look, knowing(case))
+    assert steps[1]["result"]["status"] == "cancelled"
+    assert ("error" in steps[2]) == (case.column.caller == "legacy")
+
+
+@feature("Tasks", "a question in the middle of a task", note=OWN_ID + " Between eras, so is the key of a question.")
+async def task_asks(case: Case) -> None:
+    async def look(peer: Peer) -> Any:
+        id, first = await begin(peer, how="ask")
+        if not peer.modern:
+            asked, heard = await peer.answering("tasks/result", {"taskId": id}, form_reply)
+            related = [question["params"]["_meta"].pop(PREFIX + "related-task") for question in asked]
+            assert related == [{"taskId": id}]
+            heard.result.pop("_meta")
+            return {"asked": asked, **heard.message, "id": 0}
+        heard = await about(peer, "get", id)
+        requests = heard.result.pop("inputRequests")
+        answers = dict.fromkeys(requests, form_reply("", {}))
+        updated = await about(peer, "update", id, inputResponses=answers)
+        while (end := await about(peer, "get", id)).result["status"] != "completed":
+            pass
+        return {"asked": list(requests.values()), "steps": [first.result, heard.result, updated.result, end.result]}
+
+    seen = await case.same(look, knowing(case, elicitation={}))
+    assert seen["asked"] == [{"method": "elicitation/create", "params": offers.FORM}]
+    assert "Ada" in json.dumps(seen)
+
+
+@feature("Tasks", "news of a task", cannot={"legacy-modern": "only to those"}, note=OWN_ID)
+async def task_news(case: Case) -> None:
+    async def look(peer: Peer) -> Any:
+        key = uuid.uuid4().hex
+        if not peer.modern:
+            async with peer.listening() as stream:
+                id, _ = await begin(peer, key=key)
+                await call("finish", key=key)(peer)
+                news = await stream.next()
+        else:
+            id, _ = await begin(peer, key=key)
+            async with peer.listening(tasks=[id]) as stream:
+                await call("finish", key=key)(peer)
+                news = await stream.next()
+        assert news["params"].pop("taskId") == id
+        return news
+
+    seen = await case.same(look, knowing(case))
+    assert seen["params"]["status"] == "completed"
+
+
+@feature("Tasks", "list", cannot=dict.fromkeys(MODERN_CALLER, "no list"), note=OWN_ID)
+async def task_list(case: Case) -> None:
+    async def look(peer: Peer) -> Any:
+        ids = [(await begin(peer))[0] for _ in range(3)]
+        heard = await peer.request("tasks/list", {})
+        assert [one.pop("taskId") for one in heard.result["tasks"]] == ids
+        for one in heard.result["tasks"]:
+            one.pop("statusMessage", None)
+        return heard
+
+    assert len((await case.same(look))["result"]["tasks"]) == 3
+
+
+@feature(
+    "Tasks",
+    "a tool that runs only as a task is refused to those who do not know tasks",
+    cannot={"legacy-modern": "server's word"},
+)
+async def only_task(case: Case) -> None:
+    async def look(peer: Peer) -> Any:
+        error = (await call("only_job")(peer)).error
+        return {"code": error["code"], "data": error.get("data")}
+
+    assert (await case.same(look))["code"] == (-32021 if case.column.caller == "modern" else -32601)
 
 
 @feature("Tasks", "a call whose caller does not know tasks is answered at once")

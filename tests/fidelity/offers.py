@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 INFO: dict[str, Any] = {
@@ -23,6 +24,8 @@ CAPABILITIES: dict[str, Any] = {
     "completions": {},
     "logging": {},
 }
+TASKS: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+"""The capability of a legacy server that has tasks."""
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 WAV = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA="
@@ -88,6 +91,16 @@ RESULTS: dict[str, dict[str, Any]] = {
 ANYTHING: dict[str, Any] = {"type": "object"}
 
 
+def said(text: str) -> dict[str, Any]:
+    """A result that is one text."""
+    return {"content": [{"type": "text", "text": text}]}
+
+
+def dumped(value: Any) -> str:
+    """JSON that a person can read."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _tool(name: str, schema: dict[str, Any] = ANYTHING, **rest: Any) -> dict[str, Any]:
     return {"name": name, "description": f"The tool {name}.", "inputSchema": schema, **rest}
 
@@ -117,8 +130,19 @@ TOOLS: list[dict[str, Any]] = [
     *(_tool(name) for name in ("progress", "log", "wait", "was_cancelled", "change", "update")),
     *(
         _tool(name)
-        for name in ("ask_form", "ask_url", "needs_url", "ask_model", "ask_roots", "ask_twice", "roots_changed", "job")
+        for name in (
+            "ask_form",
+            "ask_url",
+            "needs_url",
+            "ask_model",
+            "ask_roots",
+            "ask_twice",
+            "roots_changed",
+            "finish",
+        )
     ),
+    _tool("job", execution={"taskSupport": "optional"}),
+    _tool("only_job", execution={"taskSupport": "required"}),
     _tool("app", _meta={"ui": {"resourceUri": PAGE_URI, "visibility": ["model", "app"]}, "ui/resourceUri": PAGE_URI}),
     _tool("app_only", _meta={"ui": {"resourceUri": PAGE_URI, "visibility": ["app"]}}),
 ]

@@ -16,6 +16,8 @@ from functools import partial
 from typing import Any
 
 from tests.fidelity import offers
+from tests.fidelity.jobs import Job, Jobs, TaskError
+from tests.fidelity.offers import dumped, said
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 PREFIX = "io.modelcontextprotocol/"
@@ -24,7 +26,10 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 CACHED = frozenset(
     ("server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read")
 )
-NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri", "tasks/get": "taskId"}
+NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"} | dict.fromkeys(
+    ("tasks/get", "tasks/update", "tasks/cancel"), "taskId"
+)
+NEEDS_TASKS: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
 NEEDS = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 PAGE = 7
 """Tools on one page."""
@@ -125,7 +130,7 @@ class Server:
         self.asked = 0
         self.cancelled: set[str] = set()
         self.opened: set[str] = set()
-        self.polls: dict[str, int] = {}
+        self.jobs = Jobs(self.modern, self.tell_of, self.put)
         self.news = asyncio.Condition()
         self.own: dict[str, Callable[[Request], Awaitable[Any]]] = {
             "exact": self.exact,
@@ -148,6 +153,8 @@ class Server:
             "ask_twice": self.ask_twice,
             "roots_changed": self.roots_changed,
             "job": self.job,
+            "only_job": self.job,
+            "finish": self.jobs.finish,
         }
 
     # Messages.
@@ -226,8 +233,8 @@ class Server:
             case "subscriptions/listen":
                 await self.listen(request)
                 return {}
-            case "tasks/get":
-                return self.task(request.params.get("taskId", ""))
+            case "tasks/get" | "tasks/update" | "tasks/cancel":
+                return await self.about_task(request, method)
             case _:
                 raise RefusedError(-32601, f"Method not found: {method}", status=404)
 
@@ -236,7 +243,8 @@ class Server:
         match method:
             case "initialize":
                 session.capabilities = params.get("capabilities") or {}
-                introduction = {"protocolVersion": LEGACY, "capabilities": offers.CAPABILITIES}
+                capabilities = {**offers.CAPABILITIES, "tasks": offers.TASKS}
+                introduction = {"protocolVersion": LEGACY, "capabilities": capabilities}
                 return {**introduction, "serverInfo": offers.INFO, "instructions": offers.INSTRUCTIONS}
             case "ping":
                 return {}
@@ -249,6 +257,8 @@ class Server:
                 (session.watched.add if method == "resources/subscribe" else session.watched.discard)(params["uri"])
                 await self.tell_waiters()
                 return {}
+            case "tasks/get" | "tasks/result" | "tasks/cancel" | "tasks/list":
+                return await self.about_task(request, method)
             case _:
                 raise RefusedError(-32601, f"Method not found: {method}")
 
@@ -396,19 +406,30 @@ class Server:
     # Tasks.
 
     async def job(self, request: Request) -> dict[str, Any]:
-        if TASKS not in request.session.capabilities.get("extensions", {}):
+        knows = TASKS in request.session.capabilities.get("extensions", {}) if self.modern else "task" in request.params
+        if knows:
+            return await self.jobs.start(request)
+        if request.params["name"] == "job":
             return said("Done at once.")
-        task = f"task-{len(self.polls)}"
-        self.polls[task] = 0
-        return {"resultType": "task", "taskId": task, "status": "working", "ttlMs": 60_000, "pollIntervalMs": 10}
+        if self.modern:
+            raise RefusedError(-32021, "Missing required client capability", NEEDS_TASKS, status=400)
+        raise RefusedError(-32601, "It runs as a task only.")
 
-    def task(self, task: str) -> dict[str, Any]:
-        if task not in self.polls:
-            raise RefusedError(-32602, "There is no such task.", status=400)
-        self.polls[task] += 1
-        if self.polls[task] == 1:
-            return {"taskId": task, "status": "working", "ttlMs": 60_000, "statusMessage": "Half – é"}
-        return {"taskId": task, "status": "completed", "ttlMs": 60_000, "result": said("Done at last.")}
+    async def about_task(self, request: Request, method: str) -> dict[str, Any]:
+        if self.modern and TASKS not in request.session.capabilities.get("extensions", {}):
+            raise RefusedError(-32021, "Missing required client capability", NEEDS_TASKS, status=400)
+        try:
+            return await self.jobs.answer(request, method)
+        except TaskError as error:
+            raise RefusedError(error.code, error.message, error.data, status=400) from None
+
+    async def tell_of(self, job: Job) -> None:
+        """Tell those who hear of a task; in the legacy era, the session that made it."""
+        for ear in list(self.ears):
+            if ear.wanted is None and ear.session is job.session:
+                await ear.tell("notifications/tasks/status", self.jobs.state(job))
+            elif ear.wanted is not None and job.id in ear.wanted.get("taskIds", ()):
+                await ear.tell("notifications/tasks", self.jobs.state(job, whole=True))
 
     # Questions.
 
@@ -491,14 +512,6 @@ class Server:
         except TimeoutError:
             return False
         return True
-
-
-def said(text: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": text}]}
-
-
-def dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def written(message: dict[str, Any]) -> bytes:

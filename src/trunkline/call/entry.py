@@ -30,8 +30,10 @@ class EntryStage:
             call.server = call.parked.server
             call.entry = call.entry or resolve(call, snapshot)
         if call.server:
-            return await call_next(call)  # a parked call, or a task: its server is known
+            return await call_next(call)  # a parked call: its server is known
         entry = resolve(call, snapshot)
+        if entry is None and call.method.startswith("tasks/"):
+            return await call_next(call)  # a task says itself which server it is at
         if entry is None and not snapshot.bare:
             await self._settle()  # its server may only just be starting
             call.snapshot = snapshot = self._snapshot()

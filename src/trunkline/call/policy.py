@@ -43,7 +43,7 @@ class Policy:
         return chosen
 
     def _choose(self, entry: Entry, *, listed: bool) -> list[ToolMiddleware]:
-        """From the outermost: all is logged, nobody agrees to what cannot be called, and a retry repeats the call alone."""
+        """From the outermost: all is logged, nobody agrees to what cannot be called, a retry repeats the call alone."""
         config, options = self._config, entry.options
         chosen: list[ToolMiddleware] = (
             [logging_middleware] if config.logging or entry.annotations.audit_required else []

@@ -17,6 +17,7 @@ from trunkline.upstream.pool import Pool
 from trunkline.wire import meta
 from trunkline.wire.headers import NAMED_BY, param_headers
 from trunkline.wire.members import encode, is_object, read_members, write_members
+from trunkline.wire.tasks import declaring
 
 Report = Callable[[str, UpstreamError | None], None]
 """Told how each call to a server went."""
@@ -95,9 +96,11 @@ def _exchange(call: Call, spec: ServerSpec, connection: Connection, repeatable: 
     headers = call.headers
     if connection.profile.modern:
         if not call.caller.modern:
-            own = meta.Meta(
-                connection.profile.version, call.caller.capabilities, call.caller.client_info, call.caller.log_level
-            )
+            capabilities = call.caller.capabilities
+            if "task" in params:  # how a legacy caller asks for a task; a modern server need only know that it may
+                params = {name: value for name, value in params.items() if name != "task"}
+                capabilities = declaring(capabilities)
+            own = meta.Meta(connection.profile.version, capabilities, call.caller.client_info, call.caller.log_level)
             params, raw = meta.stamp(params, own), b""
         elif b'"extensions"' in call.caller.capabilities and not (call.snapshot and call.snapshot.bare):
             params, raw = meta.with_capabilities(params, routable(call.caller.capabilities)), b""
@@ -110,7 +113,7 @@ def _exchange(call: Call, spec: ServerSpec, connection: Connection, repeatable: 
         spec.name,
         call.method,
         raw or write_members(params),
-        name=own_name if call.method in NAMED_BY else "",
+        name=own_name if call.method in NAMED_BY or call.method == "tasks/result" else "",
         headers=headers,
         listener=call.listener,
         timeout=call.timeout or spec.timeout,

@@ -9,7 +9,9 @@ from trunkline.model import Call, Reply
 Handler = Callable[[Call], Awaitable[Reply]]
 Stage = Callable[[Call, Handler], Awaitable[Reply]]
 
-REPEATABLE = frozenset(("resources/read", "prompts/get", "completion/complete", "resources/templates/list"))
+REPEATABLE = frozenset(
+    ("resources/read", "prompts/get", "completion/complete", "resources/templates/list", "tasks/get")
+)
 """Methods that change nothing, whatever the server says of itself."""
 
 

@@ -20,6 +20,7 @@ class Suspended:
         self._listener, call.listener = call.listener, self
         self._asking = asyncio.Lock()
         self._unasked: Reply | None = None
+        self._questions: Mapping[str, Question] = {}
         self._next: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._answers: asyncio.Future[Mapping[str, Answer]] | None = None
         self._task: asyncio.Task[Reply] | None = None
@@ -28,6 +29,11 @@ class Suspended:
     def server(self) -> str:
         """Where the call goes."""
         return self._call.server
+
+    @property
+    def questions(self) -> Mapping[str, Question]:
+        """What waits for an answer."""
+        return self._questions
 
     async def run(self, work: Awaitable[Reply], tasks: Tasks) -> Reply:
         """Begin: the first question, or the reply."""
@@ -39,6 +45,7 @@ class Suspended:
         """Let the caller have the questions, and wait for what it says."""
         async with self._asking:
             self._answers = asyncio.get_running_loop().create_future()
+            self._questions = questions
             reply = Reply(questions=questions, parked=self)
             if self._next.done():  # the caller still thinks about something that nobody waits for any more
                 self._unasked = reply

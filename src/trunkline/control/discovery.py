@@ -14,6 +14,7 @@ from trunkline.wire import meta
 from trunkline.wire.envelope import read_string
 from trunkline.wire.era import MODERN_VERSIONS, error_code
 from trunkline.wire.members import Members, decode, encode, is_object, read_members, write_members
+from trunkline.wire.tasks import declaring, runs_modern
 
 CAPABILITY = {Kind.TOOL: "tools", Kind.PROMPT: "prompts", Kind.RESOURCE: "resources", Kind.TEMPLATE: "resources"}
 MAX_ITEMS = 20_000
@@ -110,7 +111,7 @@ def _message(error: bytes) -> str:
     return read_string(read_members(error).get("message", b"")) or "no reason given"
 
 
-def subscribe_filter(capabilities: dict[str, Any], uris: list[str]) -> dict[str, Any]:
+def subscribe_filter(capabilities: dict[str, Any], uris: list[str], tasks: list[str]) -> dict[str, Any]:
     """What to listen for on a modern server, as far as it offers it."""
     wanted: dict[str, Any] = {}
     for kind in ("tools", "prompts", "resources"):
@@ -120,10 +121,13 @@ def subscribe_filter(capabilities: dict[str, Any], uris: list[str]) -> dict[str,
     resources = capabilities.get("resources")
     if uris and isinstance(resources, dict) and resources.get("subscribe"):  # type: ignore[reportUnknownMemberType]
         wanted["resourceSubscriptions"] = uris
+    if tasks and runs_modern(capabilities):
+        wanted["taskIds"] = tasks
     return wanted
 
 
 def listen_params(wanted: dict[str, Any]) -> bytes:
     """The params of `subscriptions/listen`."""
     params = {"notifications": encode(wanted)}
-    return write_members(meta.stamp(params, meta.Meta(MODERN_VERSIONS[0], b"{}", CLIENT_INFO)))
+    capabilities = declaring(b"{}") if "taskIds" in wanted else b"{}"
+    return write_members(meta.stamp(params, meta.Meta(MODERN_VERSIONS[0], capabilities, CLIENT_INFO)))

@@ -174,6 +174,7 @@ def _tool(
         definition = _annotated(definition, options)
     headers: HeaderMap = header_map(decode(read.get("inputSchema", b"{}"))) if b"x-mcp-header" in item else {}
     page, app_only = _app(read) if b'"_meta"' in item else ("", False)
+    tasks = _task_support(read) if b'"taskSupport"' in item else ""
     declared = annotations.from_mcp(decode_object(read.get("annotations", b"")))
     said = known = annotations.merge_annotations(declared, options)
     if infer:
@@ -190,10 +191,16 @@ def _tool(
         app_only=app_only,
         for_askable=for_askable,
         page=page,
+        tasks=tasks,
         annotations=known,
         options=options,
         members=members,
     )
+
+
+def _task_support(members: Members) -> str:
+    said = decode_object(members.get("execution", b"")).get("taskSupport")
+    return str(said) if said in ("optional", "required") else ""
 
 
 def _app(members: Members) -> tuple[str, bool]:

@@ -37,6 +37,7 @@ class Registry:
             timeout=spec.timeout,
             max_timeout=spec.max_timeout,
             concurrency=spec.concurrency,
+            lasting=spec.lifecycle != "transient" or spec.kind != "stdio",
         )
         self._publish()
 

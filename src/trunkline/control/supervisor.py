@@ -10,6 +10,7 @@ from collections import Counter
 
 from trunkline.config import ServerSpec
 from trunkline.control.discovery import discover, listen_params, subscribe_filter
+from trunkline.control.followed import Followed
 from trunkline.control.health import WELL, Health, next_health
 from trunkline.control.joining import name_of
 from trunkline.control.registry import Registry
@@ -53,6 +54,7 @@ class Supervisor:
         self._wake = asyncio.Event()
         self._connection: Connection | None = None
         self._watched: Counter[str] = Counter()
+        self._followed = Followed()
         self._listening: asyncio.Task[None] | None = None
         self._refreshed = 0.0
         self._looked = False
@@ -78,8 +80,10 @@ class Supervisor:
             if self._listening is not None:
                 self._listening.cancel()
 
-    def hear(self, method: str) -> None:
+    def hear(self, method: str, params: bytes) -> None:
         """Take note of a notification that belongs to no call."""
+        if method == "notifications/subscriptions/acknowledged":
+            self._followed.acknowledged(params)
         kinds = CHANGED.get(method)
         if kinds:
             self._changed.update(kinds)
@@ -113,6 +117,22 @@ class Supervisor:
         del self._watched[uri]
         return await self._follow(uri, "resources/unsubscribe")
 
+    async def follow_task(self, own: str) -> bool:
+        """Follow a task of a modern server, once for all who want it; whether the server agreed."""
+        connection = self._connection
+        if connection is None or not connection.profile.modern:
+            return False
+        if self._followed.add(own):
+            self._follow_changes(connection)
+        granted = await self._followed.granted(own)
+        if not granted:
+            self._followed.drop(own)
+        return granted
+
+    def unfollow_task(self, own: str) -> None:
+        """Stop following a task; the server hears of it when it is next told what to tell us."""
+        self._followed.drop(own)
+
     async def refresh(self) -> None:
         """Read the lists again if the server's own hint says that they are stale."""
         view = self._registry.view(self.spec.name)
@@ -121,7 +141,7 @@ class Supervisor:
             return
         ttls = [listing.ttl for listing in view.lists.values()]
         stale = time.time() - view.known_since > max(min(ttls, default=0.0), SHORTEST_REFRESH)
-        follows = bool(subscribe_filter(dict(connection.profile.capabilities), []))
+        follows = bool(subscribe_filter(dict(connection.profile.capabilities), [], []))
         if stale and not follows:
             self._changed.update(Kind)
             self._wake.set()
@@ -345,7 +365,9 @@ class Supervisor:
     async def _listen(self, connection: Connection) -> None:
         wait = 1.0
         while connection.alive:
-            wanted = subscribe_filter(dict(connection.profile.capabilities), sorted(self._watched))
+            wanted = subscribe_filter(
+                dict(connection.profile.capabilities), sorted(self._watched), sorted(self._followed.tasks)
+            )
             if not wanted:
                 return
             exchange = Exchange(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trunkline.call.task_log import Known
 from trunkline.hub import Hub
 from trunkline.model import Kind
 from trunkline.wire.envelope import read_string
@@ -18,6 +19,9 @@ class Ear:
 
     def updated(self, uri: str, params: bytes) -> None:
         """A resource changed."""
+
+    def task_changed(self, known: Known, method: str, params: bytes) -> None:
+        """A server told of a task."""
 
     def said(self, method: str, params: bytes) -> None:
         """A server said something else, such as a log message."""
@@ -58,6 +62,13 @@ class Audience:
 
     def _heard(self, server: str, owner: str, method: str, params: bytes) -> None:
         if method.endswith("/list_changed") or method == "notifications/subscriptions/acknowledged":
+            return
+        if method.startswith("notifications/tasks"):
+            own = read_string(read_members(params).get("taskId", b"")) if params else ""
+            known = self._hub.task_log.find(server, own)
+            if known is not None:
+                for ear in list(self._ears.values()):
+                    ear.task_changed(known, method, params)
             return
         if method == "notifications/resources/updated":
             uri = read_string(read_members(params).get("uri", b"")) if params else ""

@@ -30,12 +30,13 @@ from trunkline.wire.envelope import (
 from trunkline.wire.era import LEGACY_VERSIONS, negotiate
 from trunkline.wire.headers import NAMED_BY
 from trunkline.wire.members import Members, is_object, read_members, write_members
-from trunkline.wire.meta import PREFIX
+from trunkline.wire.meta import plain
 from trunkline.wire.questions import may_ask, not_asked
 from trunkline.wire.sse import write_event
 
 KINDS = {method: kind for kind, method in LIST_METHODS.items()}
-RELAYED = frozenset(("tools/call", "prompts/get", "resources/read", "completion/complete"))
+TASKS = ("tasks/get", "tasks/result", "tasks/cancel", "tasks/list")
+RELAYED = frozenset(("tools/call", "prompts/get", "resources/read", "completion/complete", *TASKS))
 SESSION_HEADER = b"mcp-session-id"
 PRIMED_SINCE = "2025-11-25"
 """From this version on a stream may begin with an empty event, from which it can be resumed."""
@@ -333,16 +334,7 @@ def legacy_result(reply: Reply) -> bytes:
     """A result in this era's form: without the words that only a modern one has."""
     if not reply.modern:
         return reply.result
-    members = read_members(reply.result)
-    for name in ("resultType", "ttlMs", "cacheScope"):
-        members.pop(name, None)
-    if is_object(members.get("_meta", b"")):
-        kept = {name: value for name, value in read_members(members["_meta"]).items() if not name.startswith(PREFIX)}
-        if kept:
-            members["_meta"] = write_members(kept)
-        else:
-            del members["_meta"]
-    return write_members(members)
+    return write_members(plain(read_members(reply.result)))
 
 
 def _one_answer(

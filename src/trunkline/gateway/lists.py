@@ -9,6 +9,7 @@ from typing import Any
 
 from trunkline import __version__
 from trunkline.call.send import ROUTED
+from trunkline.call.tasks import runs_tasks
 from trunkline.errors import RefusedError
 from trunkline.model import Entry, Kind, Listing, Profile, ServerView, Snapshot, State
 from trunkline.upstream import pool
@@ -16,12 +17,15 @@ from trunkline.wire.envelope import INVALID_PARAMS, read_string
 from trunkline.wire.era import MODERN_VERSIONS
 from trunkline.wire.members import Members, decode, encode, is_object, read_members, write_members
 from trunkline.wire.meta import PREFIX, SERVER_INFO
+from trunkline.wire.tasks import EXTENSION, OFFER
 
 OWN_INFO = encode({"name": "trunkline", "title": "Trunkline", "version": __version__})
 APPS = b'"io.modelcontextprotocol/ui"'
 UNAVAILABLE = "dev.trunkline/unavailable"
 """Where a list says which servers are missing from it, and why."""
 
+TASKS_SINCE = "2025-11-25"
+"""The first version with tasks."""
 ALL_CAPABILITIES: dict[str, Any] = {
     "tools": {"listChanged": True},
     "prompts": {"listChanged": True},
@@ -62,7 +66,8 @@ class Lists:
 def _page(snapshot: Snapshot, entries: Sequence[Entry], kind: Kind, cursor: bytes, modern: bool, size: int) -> bytes:
     start = _start(entries, cursor)
     shown = entries[start : start + size]
-    result: Members = {kind.value: b"[" + b",".join(entry.definition for entry in shown) + b"]"}
+    shapes = [entry.definition if modern or kind is not Kind.TOOL else legacy_tool(snapshot, entry) for entry in shown]
+    result: Members = {kind.value: b"[" + b",".join(shapes) + b"]"}
     if start + size < len(entries):
         result["nextCursor"] = encode(_cursor(start + size, shown[-1].shown))
     views = [view for view in snapshot.servers.values() if view.state is not State.STOPPED]
@@ -115,6 +120,7 @@ def introduce_modern(snapshot: Snapshot) -> bytes:
         theirs = read_members(bare.result)
         return write_members({**own, **theirs, "supportedVersions": own["supportedVersions"]})
     capabilities = {name: value for name, value in bare.capabilities.items() if name not in ("tasks", "experimental")}
+    capabilities |= _extensions(snapshot)
     made = own | {"capabilities": encode(capabilities), "_meta": write_members({SERVER_INFO: bare.info})}
     return write_members(made | ({"instructions": encode(bare.instructions)} if bare.instructions else {}))
 
@@ -127,6 +133,8 @@ def _extensions(snapshot: Snapshot) -> dict[str, Any]:
             theirs: Any = view.profile.capabilities.get("extensions")
             if isinstance(theirs, dict):
                 offered.update({key: value for key, value in theirs.items() if key in ROUTED})  # type: ignore[reportUnknownVariableType]
+        elif runs_tasks(view):
+            offered[EXTENSION] = {}
     return {"extensions": offered} if offered else {}
 
 
@@ -136,19 +144,34 @@ def introduce_legacy(snapshot: Snapshot, version: str, profile: Profile | None) 
         text = instructions(snapshot)
         own: Members = {
             "protocolVersion": encode(version),
-            "capabilities": encode(ALL_CAPABILITIES),
+            "capabilities": encode(ALL_CAPABILITIES | _tasks(any(map(runs_tasks, snapshot.servers.values())), version)),
             "serverInfo": OWN_INFO,
         }
         return write_members(own | ({"instructions": encode(text)} if text else {}))
     if not profile.modern:
         return write_members({**read_members(profile.result), "protocolVersion": encode(version)})
     capabilities = {name: value for name, value in profile.capabilities.items() if name != "extensions"}
+    capabilities |= _tasks(runs_tasks(snapshot.servers[snapshot.bare]), version)
     made: Members = {
         "protocolVersion": encode(version),
         "capabilities": encode(capabilities),
         "serverInfo": profile.info if is_object(profile.info) and profile.info != b"{}" else OWN_INFO,
     }
     return write_members(made | ({"instructions": encode(profile.instructions)} if profile.instructions else {}))
+
+
+def _tasks(some: bool, version: str) -> dict[str, Any]:
+    return {"tasks": OFFER} if some and version >= TASKS_SINCE else {}
+
+
+def legacy_tool(snapshot: Snapshot, entry: Entry) -> bytes:
+    """A tool as legacy callers see it: one of a modern server may run as a task, which only they must be told."""
+    view = snapshot.servers.get(entry.server)
+    if b'"taskSupport"' in entry.definition or view is None or view.profile is None or not view.profile.modern:
+        return entry.definition
+    if not runs_tasks(view):
+        return entry.definition
+    return write_members({**read_members(entry.definition), "execution": b'{"taskSupport":"optional"}'})
 
 
 def instructions(snapshot: Snapshot) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 from trunkline.call.ask import warn_of_secrets
 from trunkline.call.entry import resolve
+from trunkline.call.task_log import Known
+from trunkline.call.tasks import missing_extension
 from trunkline.errors import RefusedError, TrunklineError
 from trunkline.gateway.audience import Audience, Ear
 from trunkline.gateway.http import JSON, Headers, Request
@@ -15,6 +17,7 @@ from trunkline.gateway.parking import Parking, is_ours
 from trunkline.gateway.refusals import error_of, status_of
 from trunkline.gateway.sessions import LEVELS
 from trunkline.gateway.stream import Stream
+from trunkline.gateway.task_news import TaskNews
 from trunkline.hub import Hub
 from trunkline.model import EVERYONE, LIST_METHODS, Call, Caller, Kind, Question, Reply, Scope
 from trunkline.tasks import Tasks
@@ -42,6 +45,7 @@ from trunkline.wire.questions import (
     read_input_required,
     url_questions,
 )
+from trunkline.wire.tasks import declares
 
 KINDS = {method: kind for kind, method in LIST_METHODS.items()}
 RELAYED = frozenset((*NAMED_BY, "completion/complete"))
@@ -80,7 +84,7 @@ class ModernEdge:
         if message.method in RELAYED or (message.method not in _OWN and self._bare_knows(message.method)):
             await self._relay(message, params, own, request)
         elif message.method == "subscriptions/listen":
-            await self._listen(message, params, request)
+            await self._listen(message, params, own, request)
         else:
             request.answer(200, write_result(message.id, await self._own_result(message, params, own)), [JSON])
 
@@ -189,22 +193,34 @@ class ModernEdge:
 
     # Subscriptions.
 
-    async def _listen(self, message: Message, params: Members, request: Request) -> None:
+    async def _listen(self, message: Message, params: Members, own: meta.Meta, request: Request) -> None:
         wanted = decode_object(params.get("notifications", b""))
         if not is_object(params.get("notifications", b"")):
             raise RefusedError("`notifications` is not an object.", code=INVALID_PARAMS)
         if not isinstance(wanted.get("resourceSubscriptions", []), list):
             raise RefusedError("`resourceSubscriptions` is not a list.", code=INVALID_PARAMS)
+        if not isinstance(wanted.get("taskIds", []), list):
+            raise RefusedError("`taskIds` is not a list.", code=INVALID_PARAMS)
+        if "taskIds" in wanted and not declares(own.capabilities):
+            raise missing_extension()
         stream = Stream()
         ear = ListenEar(stream, message.id, wanted)
+        if wanted.get("taskIds"):
+            scope = Scope(user=request.user) if request.user else EVERYONE
+            caller = Caller(True, own.version, own.capabilities, own.client_info, user=request.user)
+            ear.news = TaskNews(self._hub, self._tasks, caller, scope, ear.tell)
         request.on_gone(stream.finish)
         try:
             await self._watch(ear)
             self._audience.join(ear)
+            if ear.news is not None:
+                await ear.news.follow([str(id) for id in wanted["taskIds"]])
             ear.acknowledge()
             await stream.pump(request)
         finally:
             self._audience.leave(ear)
+            if ear.news is not None:
+                ear.news.close()
             for uri in ear.uris:
                 await self._unwatch(uri)
 
@@ -267,28 +283,38 @@ class ListenEar(Ear):
         self._kinds = {kind for key, kind in _LIST_KEYS.items() if wanted.get(key) is True}
         asked: list[Any] = wanted.get("resourceSubscriptions") or []
         self.uris: set[str] = {str(uri) for uri in asked}
+        self.news: TaskNews | None = None
 
     def acknowledge(self) -> None:
         """The first message: what of the wishes is granted."""
         granted: dict[str, Any] = {key: True for key, kind in _LIST_KEYS.items() if kind in self._kinds}
         if self.uris:
             granted["resourceSubscriptions"] = sorted(self.uris)
-        self._push("notifications/subscriptions/acknowledged", encode({"notifications": granted}))
+        if self.news is not None and self.news.granted:
+            granted["taskIds"] = self.news.granted
+        self.tell("notifications/subscriptions/acknowledged", encode({"notifications": granted}))
+        if self.news is not None:
+            self.news.begin()
 
     def changed(self, kind: Kind) -> None:
         if kind in self._kinds:
-            self._push(f"notifications/{kind.value}/list_changed", b"{}")
+            self.tell(f"notifications/{kind.value}/list_changed", b"{}")
 
     def updated(self, uri: str, params: bytes) -> None:
         if uri in self.uris:
-            self._push("notifications/resources/updated", params)
+            self.tell("notifications/resources/updated", params)
+
+    def task_changed(self, known: Known, method: str, params: bytes) -> None:
+        if self.news is not None:
+            self.news.changed(known.task, params)
 
     def drain(self) -> None:
         tag = write_members({meta.SUBSCRIPTION: self._id})
         self._stream.push(write_result(self._id, write_members({"resultType": b'"complete"', "_meta": tag})))
         self._stream.finish()
 
-    def _push(self, method: str, params: bytes) -> None:
+    def tell(self, method: str, params: bytes) -> None:
+        """Send a notification, with the mark of this subscription."""
         members = read_members(params)
         inner = read_members(members["_meta"]) if is_object(members.get("_meta", b"")) else {}
         members["_meta"] = write_members({**inner, meta.SUBSCRIPTION: self._id})

@@ -9,12 +9,14 @@ import time
 from collections import OrderedDict
 from typing import Any
 
+from trunkline.call.task_log import At, Known, holder_of
 from trunkline.errors import RefusedError
 from trunkline.gateway.audience import Ear
 from trunkline.gateway.stream import Stream
 from trunkline.model import Answer, Caller, Kind
 from trunkline.wire.envelope import Message, error_object, read_string, write_notification, write_request
-from trunkline.wire.members import read_members
+from trunkline.wire.members import encode, read_members, write_members
+from trunkline.wire.tasks import legacy_state
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 FINISHED_KEPT = 8
@@ -114,6 +116,15 @@ class Session(Ear):
     def updated(self, uri: str, params: bytes) -> None:
         if uri in self.watched:
             self._hear("notifications/resources/updated", params)
+
+    def task_changed(self, known: Known, method: str, params: bytes) -> None:
+        if known.holder != holder_of(self.user, self.id):
+            return
+        members = read_members(params)
+        state = {**members, "taskId": encode(known.task.id)}
+        if known.task.at is At.MODERN:
+            state = legacy_state(members, known.task.id)
+        self._hear("notifications/tasks/status", write_members(state))
 
     def said(self, method: str, params: bytes) -> None:
         if method != "notifications/message" or self.wants_log(params):

@@ -30,6 +30,11 @@ SWEEP = 1.0
 LEASED = "leased:"
 """The owner of connections that serve one call at a time."""
 LEASE_IDLE = 30.0
+TASKS = "tasks:"
+"""The owner of connections on which a modern user's tasks live; their questions are known by the task they name."""
+TASKS_IDLE = 3600.0
+TASKS_SPARE = 60.0
+"""Seconds after which nobody seems to care about a connection's tasks, when another needs its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,8 @@ class Pool:
         connection = None if transient else self.ready(line)
         if connection is not None:
             return connection
+        if line.owner.startswith(TASKS):
+            await self._room_for_tasks(spec)
         try:
             if not transient:
                 return await self.open(spec, line)
@@ -165,6 +172,26 @@ class Pool:
             self._leasing[spec.name] -= 1
         self._leased[connection] = line
         return connection
+
+    async def _room_for_tasks(self, spec: ServerSpec) -> None:
+        """Refuse to open connections for tasks without end; one that was not used for long makes room."""
+        mine = [line for line in (*self._held, *self._opening) if line.server == spec.name and _for_tasks(line)]
+        if len(mine) < spec.processes:
+            return
+        idle = self._idle_tasks(spec.name, TASKS_SPARE)
+        if not idle:
+            raise BusyError(
+                f"Server {spec.name!r} already has {spec.processes} connections with tasks.",
+                hint="Try again later, or raise its `processes`.",
+            )
+        await self._close(idle[:1])
+
+    def _idle_tasks(self, server: str, seconds: float) -> list[Line]:
+        """Lines of tasks that nobody asked for, for so long; the longest first."""
+        oldest = time.monotonic() - seconds
+        idle = [(held.connection.last_used, line) for line, held in self._held.items()
+                if _for_tasks(line) and server in ("", line.server) and not held.connection.busy]  # fmt: skip
+        return [line for used, line in sorted(idle, key=lambda one: one[0]) if used < oldest]
 
     def _leases(self, server: str) -> int:
         return sum(leased.server == server for leased in self._leased.values()) + self._leasing[server]
@@ -267,6 +294,7 @@ class Pool:
             for connection in [c for free in self._free.values() for c in free]:
                 if now - connection.last_used > LEASE_IDLE or not connection.alive:
                     self._end_lease(connection)
+            await self._close(self._idle_tasks("", TASKS_IDLE))
 
     def _known(self, line: Line) -> Line:
         """The line under the era that its server is known to speak, so that all who want it share it."""
@@ -304,13 +332,13 @@ class Pool:
             )
         if wait:
             await asyncio.sleep(wait)
-        leased = line.owner.startswith(LEASED)
-        ask_owner = partial(self._outside.ask_owner, line.owner) if line.owner and not leased else None
+        sessionless = line.owner.startswith((LEASED, TASKS))
+        ask_owner = partial(self._outside.ask_owner, line.owner) if line.owner and not sessionless else None
         ends = Ends(
             partial(self._outside.hear, line),
             lambda _: self._outside.woke(line),
             ask_owner,
-            line.capabilities != b"{}",
+            line.capabilities != b"{}" and not _for_tasks(line),
             line.capabilities,
         )
         try:
@@ -375,6 +403,10 @@ def askable(capabilities: bytes) -> bytes:
     except ValueError:
         return b"{}"
     return write_members({name: members[name] for name in ("elicitation", "roots", "sampling") if name in members})
+
+
+def _for_tasks(line: Line) -> bool:
+    return line.owner.startswith(TASKS)
 
 
 def _seen(task: asyncio.Task[Connection]) -> None:

@@ -247,6 +247,9 @@ class Remote:
         if message.id:
             self._take_question(exchange, message)
             return None
+        if message.method.startswith("notifications/tasks"):
+            self.ends.hear(message.method, message.params)  # on whichever stream it comes, it may be another caller's
+            return None
         if message.method == "notifications/progress":
             exchange.sign_of_life()
         exchange.listener.notify(message.method, message.params)

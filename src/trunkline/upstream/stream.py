@@ -31,6 +31,7 @@ from trunkline.wire.envelope import (
 )
 from trunkline.wire.era import speaks_modern
 from trunkline.wire.members import encode, read_members, write_members
+from trunkline.wire.tasks import related_task
 
 PROBE_TIMEOUT = 5.0
 UNSENT_LIMIT = 8 * 2**20
@@ -215,9 +216,9 @@ class StreamConnection:
         if message.method == "ping":
             self._answer(message.id, Answer(result=b"{}"))
             return
-        exchange = self._latest() if self.ends.exclusive else None
+        exchange = self._about_task(message.params) or (self._latest() if self.ends.exclusive else None)
         if exchange is not None:
-            # Every call on this stream is the owner's, so the question reaches the right caller whichever call it is.
+            # It names its task; or every call on this stream is the owner's, so that it reaches the right caller.
             exchange.ask(message.id, Question(message.method, message.params))
         elif self.ends.ask_owner is not None:
             told_owner(self.ends.ask_owner(message.method, message.params), lambda a: self._answer(message.id, a))
@@ -282,6 +283,12 @@ class StreamConnection:
     def _only_one(self) -> Exchange | None:
         calls = [exchange for exchange in self._open.values() if not exchange.background]
         return calls[0] if len(calls) == 1 else None
+
+    def _about_task(self, params: bytes) -> Exchange | None:
+        """The request for the result of the task that a question belongs to."""
+        task = related_task(params)
+        waiting = self._open.values() if task else ()
+        return next((one for one in waiting if one.method == "tasks/result" and one.name == task), None)
 
     def _latest(self) -> Exchange | None:
         return next((exchange for exchange in reversed(self._open.values()) if not exchange.background), None)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from trunkline.errors import RefusedError
 from trunkline.wire.envelope import INVALID_PARAMS, read_string
 from trunkline.wire.era import MODERN_VERSIONS, UNSUPPORTED_VERSION
-from trunkline.wire.members import Members, encode, is_object, read_unambiguous, write_members
+from trunkline.wire.members import Members, encode, is_object, read_members, read_unambiguous, write_members
 
 PREFIX = "io.modelcontextprotocol/"
 VERSION = PREFIX + "protocolVersion"
@@ -93,6 +93,21 @@ def unstamp(params: Members) -> Members:
     kept = {name: value for name, value in _members_of(params["_meta"]).items() if not name.startswith(PREFIX)}
     rest = {name: value for name, value in params.items() if name != "_meta"}
     return {**rest, "_meta": write_members(kept)} if kept else rest
+
+
+def plain(result: Members) -> Members:
+    """A result without the words that only a modern one has, as a legacy caller wants it."""
+    members = {name: value for name, value in result.items() if name not in _ONLY_MODERN}
+    if is_object(members.get("_meta", b"")):
+        kept = {name: value for name, value in read_members(members["_meta"]).items() if not name.startswith(PREFIX)}
+        if kept:
+            members["_meta"] = write_members(kept)
+        else:
+            del members["_meta"]
+    return members
+
+
+_ONLY_MODERN = frozenset(("resultType", "ttlMs", "cacheScope"))
 
 
 def progress_token(params: Members) -> bytes:
