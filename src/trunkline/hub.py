@@ -62,6 +62,7 @@ from trunkline.wire import meta
 from trunkline.wire.envelope import error_object
 from trunkline.wire.era import MODERN_VERSIONS
 from trunkline.wire.members import decode, encode
+from trunkline.wire.questions import not_asked, read_input_required
 from trunkline.wire.seal import Seal
 
 log = logging.getLogger("trunkline")
@@ -90,7 +91,7 @@ class Hub:
         """How the gateway is asked on behalf of a server that asks outside a call."""
         self.open_page: OpenPage | None = None
         """How the gateway lets a person answer what must not pass the caller."""
-        self._here = Here()
+        self._here = Here(config.gateway.question_timeout)
         self._middleware: list[ToolMiddleware] = []
         self.tallies = Tallies(time.monotonic)
         """How calls went, by server and by tool."""
@@ -127,8 +128,10 @@ class Hub:
         if caller.capabilities != b"{}":
             call.ask = partial(self._here.answer, call)
         reply = await self.relay(call)
-        if reply.questions:
-            self.withdraw(reply.parked)
+        while reply.questions and reply.parked is not None:
+            told = {key: not_asked(question) for key, question in reply.questions.items()}
+            reply = await self.resume(call, reply.parked, told)
+        if reply.modern and read_input_required(reply.result) is not None:
             raise ServerRefusedError(f"Tool {tool!r} asks a question, and nobody is there to answer.", code=-32603)
         if reply.error:
             error = decode(reply.error)

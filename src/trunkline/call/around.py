@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import lru_cache
 from typing import Any
 
@@ -59,23 +60,26 @@ class _Run:
         self._replies: list[tuple[ToolResult | ServerRefusedError, Reply]] = []
 
     async def __call__(self) -> Reply:
+        with ExitStack() as ended:
+            try:
+                result = await self._chain(tool_of(self._entry), self._given, self._context(ended), self._send)
+            except ServerRefusedError as error:
+                untouched = self._as_sent(error)
+                if untouched is None:
+                    raise
+                return untouched
+            return self._as_sent(result) or Reply(result=_written(result))
+
+    def _context(self, ended: ExitStack) -> ToolContext:
         call = self._call
-        tool = tool_of(self._entry)
-        context = ToolContext(
+        asker = ElicitationManager(handler=asks_caller(call, self._open_page, ended)) if may_be_asked(call) else None
+        return ToolContext(
             user=call.scope.user,
             thread=call.scope.thread,
             session=call.caller.owner,
             server=self._entry.server,
-            elicitation=ElicitationManager(handler=asks_caller(call, self._open_page)) if may_be_asked(call) else None,
+            elicitation=asker,
         )
-        try:
-            result = await self._chain(tool, self._given, context, self._send)
-        except ServerRefusedError as error:
-            untouched = self._as_sent(error)
-            if untouched is None:
-                raise
-            return untouched
-        return self._as_sent(result) or Reply(result=_written(result))
 
     def _as_sent(self, outcome: ToolResult | ServerRefusedError) -> Reply | None:
         """What no middleware touched goes on exactly as the server sent it."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import email.parser
-import email.policy
 import os
+import re
 import secrets
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from email.message import EmailMessage
+from email.parser import HeaderParser
+from email.policy import HTTP
 from html import escape
-from pathlib import PurePath
-from typing import Any
+from pathlib import Path, PurePath
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 from trunkline.call.elicit.answers import check_answer
@@ -41,6 +44,7 @@ PAGE: Headers = [
 class _Open:
     request: Elicitation
     user: str
+    ended: ExitStack
     answer: asyncio.Future[Any]
 
 
@@ -51,20 +55,23 @@ class Desk:
         self._base, self._whose = base, whose
         self._open: dict[str, _Open] = {}
 
-    def ask(self, request: Elicitation, user: str) -> tuple[str, asyncio.Future[Any]]:
-        """An address for one question, and the answer to come; cancel that to close the page."""
+    def ask(self, request: Elicitation, user: str, ended: ExitStack) -> tuple[str, asyncio.Future[Any]]:
+        """An address for one question, and the answer to come; cancel that to close the page.
+
+        Files that were sent are deleted with the stack.
+        """
         if len(self._open) >= MOST:
             raise RefusedError("Too many questions are open.", status=503)
         key = secrets.token_urlsafe(32)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(lambda _: self._open.pop(key, None))
-        self._open[key] = _Open(request, user, answer)
+        self._open[key] = _Open(request, user, ended, answer)
         return f"{self._base}{PATH}{key}", answer
 
     def __call__(self, request: Request) -> None:
         """Show the page, or take what it sends."""
         found = self._open.get(request.path.removeprefix(PATH))
-        if found is None:
+        if found is None or found.answer.done():
             request.answer(404, _page("Gone", "<p>This question was answered, or its time is up.</p>"), PAGE)
         elif request.method == "GET":
             request.answer(200, self._form(found), PAGE)
@@ -83,7 +90,7 @@ class Desk:
         if checked.problems:
             request.answer(422, self._form(found, " ".join(checked.problems)), PAGE)
             return
-        found.answer.set_result(checked.value)
+        found.answer.set_result(tuple(_kept(file, found.ended) for file in files) or checked.value)
         request.answer(200, _page("Thank you", "<p>You can close this page.</p>"), PAGE)
 
     def _form(self, found: _Open, problem: str = "") -> bytes:
@@ -91,8 +98,8 @@ class Desk:
         who = f"{asked.tool_name} of {asked.server_id}" if asked.server_id else asked.tool_name
         rows = "".join(_row(field) for field in _fields(asked))
         if isinstance(asked, FileRequest):
-            many = " multiple" if asked.multiple else ""
-            rows = f'<input type="file" name="file" accept="{escape(",".join(asked.accept))}"{many} required>'
+            more = (" multiple" if asked.multiple else "") + ("" if asked.optional else " required")
+            rows = f'<input type="file" name="file" accept="{escape(",".join(asked.accept))}"{more}>'
         if found.user:
             rows += _row(FormField("trunkline-token", "Your Trunkline token", "password", required=True))
         kind = ' enctype="multipart/form-data"' if isinstance(asked, FileRequest) else ""
@@ -151,24 +158,34 @@ def _sent(request: Request) -> tuple[_Fields, list[_File]]:
         return fields, files
     if not kind.startswith("multipart/form-data"):
         raise RefusedError("A form is sent here.", status=415)
-    whole = b"content-type: " + kind.encode("latin-1") + b"\r\n\r\n" + request.body
-    parsed = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(whole)
-    for part in parsed.iter_parts():
-        content = part.get_payload(decode=True)
-        data = content if isinstance(content, bytes) else b""
-        filename = part.get_filename()
-        if filename is not None:
-            files.append((PurePath(filename).name, part.get_content_type(), data))
-        else:
-            name = str(part.get_param("name", "", "content-disposition"))
+    for head, data in _parts(kind, request.body):
+        filename = head.get_filename()
+        if filename is None:
+            name = str(head.get_param("name", "", "content-disposition"))
             fields.setdefault(name, []).append(data.decode("utf-8", "replace"))
+        elif filename:  # a file that was not chosen is sent without a name
+            files.append((PurePath(filename).name, head.get_content_type(), data))
     return fields, files
+
+
+def _parts(kind: str, body: bytes) -> Generator[tuple[EmailMessage, bytes]]:
+    """The parts of a form; what is in them is left alone, even if it is mail itself."""
+    boundary = str(_head(f"content-type: {kind}").get_param("boundary", ""))
+    for part in (b"\r\n" + body).split(b"\r\n--" + boundary.encode())[1:]:
+        if not boundary or part.startswith(b"--"):
+            return
+        head, _, data = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+        yield _head(head.decode("utf-8", "replace")), data
+
+
+def _head(text: str) -> EmailMessage:
+    return cast("EmailMessage", HeaderParser(policy=HTTP).parsestr(text))
 
 
 def _value(request: Elicitation, fields: _Fields, files: list[_File]) -> Any:
     """What was sent, in the form that the question's kind has."""
     if isinstance(request, FileRequest):
-        return tuple(_kept(*file) for file in files if file[0])
+        return tuple(FileReference(name, size=len(data), media_type=kind) for name, kind, data in files) or None
     given = {field.name: _read(field, fields.get(field.name, [])) for field in _fields(request)}
     return given if isinstance(request, FormRequest) else next(iter(given.values()), None)
 
@@ -188,9 +205,12 @@ def _read(field: FormField, sent: list[str]) -> Any:
             return sent[0] if sent and sent[0] else None
 
 
-def _kept(name: str, media_type: str, data: bytes) -> FileReference:
+def _kept(file: _File, ended: ExitStack) -> FileReference:
     """A file that was sent, kept where its owner alone can read it."""
-    handle, path = tempfile.mkstemp(prefix="trunkline-", suffix=PurePath(name).suffix)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    return FileReference(name, path, size=len(data), media_type=media_type)
+    name, kind, data = file
+    suffix = PurePath(name).suffix
+    handle, path = tempfile.mkstemp(prefix="trunkline-", suffix=suffix if re.fullmatch(r"\.\w{1,16}", suffix) else "")
+    ended.callback(Path(path).unlink, missing_ok=True)
+    with os.fdopen(handle, "wb") as kept:
+        kept.write(data)
+    return FileReference(name, path, size=len(data), media_type=kind)

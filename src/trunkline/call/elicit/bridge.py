@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from trunkline.call.elicit.kinds import Elicitation, ElicitationHandler, ElicitationResponse, UrlRequest
@@ -15,17 +16,23 @@ from trunkline.wire.envelope import error_object
 from trunkline.wire.members import decode_object, encode
 from trunkline.wire.questions import may_ask
 
-OpenPage = Callable[[Elicitation, str], tuple[str, asyncio.Future[Any]]]
-"""Opens a page where a user answers what must pass no model: its address, and the answer to come."""
+OpenPage = Callable[[Elicitation, str, ExitStack], tuple[str, asyncio.Future[Any]]]
+"""Opens a page where a user answers what must pass no model: its address, and the answer to come.
+
+Files that the user sends are deleted with the stack.
+"""
 
 
-def asks_caller(call: Call, open_page: OpenPage | None) -> ElicitationHandler:
-    """A handler that puts questions of the stages to the caller, in whichever way it can be asked."""
+def asks_caller(call: Call, open_page: OpenPage | None, ended: ExitStack) -> ElicitationHandler:
+    """A handler that puts questions of the stages to the caller, in whichever way it can be asked.
+
+    What the answers leave behind is cleared away with `ended`.
+    """
 
     async def handler(request: Elicitation) -> object:
         asked = to_mcp(request)
         if isinstance(asked, OnlyByUrl):
-            return await _by_page(call, request, open_page)
+            return await _by_page(call, request, open_page, ended)
         return await _put(call, request, asked)
 
     return handler
@@ -49,11 +56,11 @@ async def _put(call: Call, request: Elicitation, params: dict[str, Any]) -> Elic
     return answer_from_mcp(decode_object(answer.result), request)
 
 
-async def _by_page(call: Call, request: Elicitation, open_page: OpenPage | None) -> object:
+async def _by_page(call: Call, request: Elicitation, open_page: OpenPage | None, ended: ExitStack) -> object:
     """Secrets and files go from the person to us, and never through the caller."""
     if open_page is None:
         return ElicitationResponse(request.id, error="What is asked here must not pass the caller.")
-    url, coming = open_page(request, call.scope.user)
+    url, coming = open_page(request, call.scope.user, ended)
     try:
         page = UrlRequest(request.message, url=url, id=request.id)
         asked = to_mcp(page)

@@ -9,6 +9,7 @@ from typing import Any
 from trunkline.call.elicit.bridge import answer_here
 from trunkline.call.elicit.manager import ElicitationManager
 from trunkline.model import Answer, Call, Caller, Question
+from trunkline.wire.envelope import error_object
 from trunkline.wire.members import decode, encode
 from trunkline.wire.questions import CAPABILITY
 
@@ -19,8 +20,8 @@ AnswerHandler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 class Here:
     """Questions to a person go to `elicitation`; what servers ask of a model or a client, to handlers of its own."""
 
-    def __init__(self) -> None:
-        self.elicitation = ElicitationManager()
+    def __init__(self, question_timeout: float) -> None:
+        self.elicitation = ElicitationManager(default_timeout=question_timeout)
         self._handlers: dict[str, AnswerHandler] = {}
 
     def on_request(self, method: str, handler: AnswerHandler) -> None:
@@ -42,6 +43,10 @@ class Here:
 
     async def _answer(self, call: Call, question: Question) -> Answer:
         handler = self._handlers.get(question.method)
-        if handler is not None:
+        if handler is None:
+            return await answer_here(self.elicitation, question, call)
+        try:
             return Answer(result=encode(await handler(decode(question.params or b"{}"))))
-        return await answer_here(self.elicitation, question, call)
+        except Exception as error:  # noqa: BLE001  a handler is somebody else's code, and a server waits for an answer
+            # Its words may hold what the handler knows and the server should not.
+            return Answer(error=error_object(-32603, f"The handler failed: {type(error).__name__}."))
