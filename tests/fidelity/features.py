@@ -512,6 +512,12 @@ async def prompt_asks(case: Case) -> None:
     assert "Ada" in seen["result"]["messages"][0]["content"]["text"]
 
 
+@feature("Questions", "asked by a resource")
+async def resource_asks(case: Case) -> None:
+    seen = await questions(case, "resources/read", {"uri": "note://of/asks"}, form_reply)
+    assert "Ada" in seen["result"]["contents"][0]["text"]
+
+
 # Changes.
 
 

@@ -212,7 +212,7 @@ class Server:
             case "resources/templates/list":
                 return {"resourceTemplates": offers.TEMPLATES}
             case "resources/read":
-                return self.read(params.get("uri", ""))
+                return await self.read(request, params.get("uri", ""))
             case "prompts/list":
                 return {"prompts": self.prompts, "_meta": {"example/list": [None]}}
             case "prompts/get":
@@ -283,7 +283,10 @@ class Server:
         rest = {"nextCursor": f"from {start + PAGE}"} if start + PAGE < len(self.tools) else {}
         return {"tools": self.tools[start : start + PAGE], **rest}
 
-    def read(self, uri: str) -> dict[str, Any]:
+    async def read(self, request: Request, uri: str) -> dict[str, Any]:
+        if uri == "note://of/asks":
+            (answer,) = await self.ask(request, {"who": ("elicitation/create", offers.FORM)})
+            return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": dumped(answer)}]}
         if uri.startswith("note://of/"):
             return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": f"Of {uri[10:]}."}]}
         if uri not in offers.CONTENTS:
@@ -463,7 +466,7 @@ class Server:
                 raise RefusedError(-32021, "The client cannot be asked.", needed, status=400)
         if not self.modern:
             return list(await asyncio.gather(*(self.put(request, *question) for question in questions.values())))
-        state = f"state of {request.params['name']} – é"
+        state = f"state of {request.params.get('name') or request.params['uri']} – é"
         answers = request.params.get("inputResponses")
         if answers is None:
             asked = {key: {"method": method, "params": params} for key, (method, params) in questions.items()}
