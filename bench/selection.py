@@ -17,7 +17,8 @@ from trunkline.balance.circle import Circle
 from trunkline.balance.member import MemberOptions, ServerWeight
 from trunkline.balance.pick import STRATEGIES, Strategy
 from trunkline.balance.roster import ServerGroup, ServerInfo
-from trunkline.call.route import RouteContext, ToolRouter
+from trunkline.call.route import ToolRouter
+from trunkline.call.routing import RouteContext
 from trunkline.control.groups import MultiServerManager
 from trunkline.tool import Tool
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from trunkline import Annotations, MultiServerManager, ServerWeight, Tool
-from trunkline.balance.roster import ServerGroup, ServerInfo
+from trunkline import Annotations, MultiServerManager, ServerGroup, ServerInfo, ServerWeight, Tool
 from trunkline.errors import UnreachableError
 
 QUERY = Tool("query", "Ask the database", annotations=Annotations(read_only_hint=True))

@@ -34,6 +34,8 @@ __all__ = [
     "Scope",
     "Secret",
     "SelectOption",
+    "ServerGroup",
+    "ServerInfo",
     "ServerSpec",
     "ServerWeight",
     "Tool",
@@ -88,6 +90,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from trunkline.balance.member import ServerWeight
+    from trunkline.balance.roster import ServerGroup, ServerInfo
     from trunkline.call.batch import (
         DEFAULT_BATCH_CONFIG,
         BatchConfig,
@@ -127,14 +130,8 @@ if TYPE_CHECKING:
         wrap_tools_with_elicitation,
     )
     from trunkline.call.results import ToolResultCache, create_tool_result_cache
-    from trunkline.call.route import (
-        DEFAULT_ROUTER_CONFIG,
-        RouteContext,
-        RouterConfig,
-        RoutingDecision,
-        ToolRouter,
-        create_tool_router,
-    )
+    from trunkline.call.route import ToolRouter, create_tool_router
+    from trunkline.call.routing import DEFAULT_ROUTER_CONFIG, RouteContext, RouterConfig, RoutingDecision
     from trunkline.call.toolbatch import ToolCallBatcher, create_tool_call_batcher
     from trunkline.catalog.annotations import (
         create_annotated_tool,
@@ -148,7 +145,8 @@ if TYPE_CHECKING:
         validate_annotations,
     )
     from trunkline.config import Config, ServerSpec
-    from trunkline.control.groups import MultiServerConfig, MultiServerManager, global_multi_server_manager
+    from trunkline.control.grouping import MultiServerConfig
+    from trunkline.control.groups import MultiServerManager, global_multi_server_manager
     from trunkline.errors import TrunklineError
     from trunkline.hub import Hub, open_hub
     from trunkline.model import Scope
@@ -156,6 +154,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "balance.member": "ServerWeight",
+    "balance.roster": "ServerGroup ServerInfo",
     "call.batch": "BatchConfig BatchRequest BatchResult DEFAULT_BATCH_CONFIG RequestBatcher create_request_batcher",
     "call.cache": "CacheConfig CacheStats DEFAULT_CACHE_CONFIG ToolCache create_tool_cache",
     "call.elicit.fields": "FileReference FormField Secret SelectOption",
@@ -176,14 +175,16 @@ _NAMES = {
     "call.middleware.validate": "create_validation_middleware validation_middleware",
     "call.middleware.wrap": "ToolWrapperOptions wrap_tool_with_elicitation wrap_tools_with_elicitation",
     "call.results": "ToolResultCache create_tool_result_cache",
-    "call.route": "DEFAULT_ROUTER_CONFIG RouteContext RouterConfig RoutingDecision ToolRouter create_tool_router",
+    "call.route": "ToolRouter create_tool_router",
+    "call.routing": "DEFAULT_ROUTER_CONFIG RouteContext RouterConfig RoutingDecision",
     "call.toolbatch": "ToolCallBatcher create_tool_call_batcher",
     "catalog.annotations": (
         "create_annotated_tool filter_tools_by_annotations get_annotation_summary get_tool_safety_level "
         "infer_annotations is_safe_to_retry merge_annotations requires_confirmation validate_annotations"
     ),
     "config": "Config ServerSpec",
-    "control.groups": "MultiServerConfig MultiServerManager global_multi_server_manager",
+    "control.grouping": "MultiServerConfig",
+    "control.groups": "MultiServerManager global_multi_server_manager",
     "errors": "TrunklineError",
     "hub": "Hub open_hub",
     "model": "Scope",

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from tests.balance.clock import Clock
+from trunkline.balance.member import ServerWeight
 from trunkline.balance.pick import STRATEGIES, Strategy
-from trunkline.call.route import (
+from trunkline.call.route import ToolRouter, create_tool_router
+from trunkline.call.routing import (
     DEFAULT_ROUTER_CONFIG,
     AffinityExpired,
     AffinitySet,
@@ -20,9 +22,6 @@ from trunkline.call.route import (
     RouteDecided,
     RouteFailed,
     RouterConfig,
-    ServerWeight,
-    ToolRouter,
-    create_tool_router,
 )
 from trunkline.errors import ConfigError, NoServerError, UnreachableError, UpstreamTimeoutError
 from trunkline.tool import Annotations, Tool

@@ -14,22 +14,21 @@ from hypothesis import strategies as st
 from tests.balance.clock import Clock
 from trunkline.balance.member import ServerWeight
 from trunkline.balance.roster import ServerGroup, ServerInfo
-from trunkline.control.groups import (
+from trunkline.control.grouping import (
     DEFAULT_MULTI_SERVER_CONFIG,
     GroupCreated,
     GroupDegraded,
     GroupRemoved,
     MetricsUpdated,
     MultiServerConfig,
-    MultiServerManager,
     ServerAdded,
     ServerAddedToGroup,
     ServerRemoved,
     ServerRemovedFromGroup,
     ServerUpdated,
     ToolPreferenceSet,
-    global_multi_server_manager,
 )
+from trunkline.control.groups import MultiServerManager, global_multi_server_manager
 from trunkline.errors import ConfigError, NoServerError, UnknownNameError, UnreachableError, UpstreamError
 from trunkline.tool import Annotations, Tool
 

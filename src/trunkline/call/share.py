@@ -8,7 +8,8 @@ from urllib.parse import quote, unquote
 
 from trunkline.balance.health import HealthOptions
 from trunkline.balance.member import ServerWeight
-from trunkline.call.route import RouteContext, RouterConfig, ToolRouter
+from trunkline.call.route import ToolRouter
+from trunkline.call.routing import RouteContext, RouterConfig
 from trunkline.call.stage import REPEATABLE, Handler
 from trunkline.config import GroupSpec, RouterSection
 from trunkline.model import Call, Reply, ServerView, Snapshot, State
