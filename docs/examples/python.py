@@ -28,6 +28,7 @@ async def main() -> None:
         servers={"notes": notes}, middleware=MiddlewareSection(confirm="destructive"), home=Path(folder) / "home"
     )
     async with open_hub(config) as hub:
+        await hub.ready(30)
         hub.use(count)
         hub.elicitation.register_handler(agree)
         print(", ".join(sorted(tool.shown for tool in await hub.tools())))
