@@ -81,6 +81,33 @@ def test_the_folders_file_comes_before_the_users(tmp_path: Path) -> None:
         ({"servers": {"a": {"command": "x", "transport": "http"}}}, "cannot be reached by"),
         ({"servers": []}, "must be a table"),
         ({"gateway": {"token": "${env:NOPE}"}}, "NOPE is not set"),
+        ({"gateway": {"question_timeout": 0}}, "gateway.question_timeout must be more than 0"),
+        ({"cahce": {}}, "Did you mean 'cache'"),
+        ({"cache": {"tll": 1}}, "Did you mean 'ttl'"),
+        ({"cache": {"strategy": "lifo"}}, "cache.strategy"),
+        ({"cache": {"ttl": -1}}, "cache.ttl must be 0 or more"),
+        ({"cache": {"ttl": float("nan")}}, "cache.ttl must be 0 or more"),
+        ({"cache": {"max_size": 0}}, "cache.max_size must be more than 0"),
+        ({"router": {"strategy": "dice"}}, "router.strategy"),
+        ({"router": {"fallback_strategy": "affinity"}}, "router.fallback_strategy"),
+        ({"router": {"retry_ratio": 1.5}}, "router.retry_ratio must be at most 1"),
+        ({"router": {"eject_error_rate": 0.0}}, "router.eject_error_rate must be more than 0"),
+        ({"router": {"eject_seconds": 0}}, "router.eject_seconds must be more than 0"),
+        ({"router": {"max_retries": -1}}, "router.max_retries must be 0 or more"),
+        ({"router": {"category_mapping": {"payment": "a"}}}, "router.category_mapping"),
+        ({"batcher": {"max_wait": 0}}, "batcher.max_wait must be more than 0"),
+        ({"batcher": {"max_queue": 1.5}}, "batcher.max_queue"),
+        ({"middleware": {"confirm": "always"}}, "middleware.confirm"),
+        ({"middleware": {"confirm_timeout": 0}}, "middleware.confirm_timeout must be more than 0"),
+        ({"middleware": {"logging": "yes"}}, "middleware.logging"),
+        ({"annotations": {"infer": True}}, "Did you mean 'auto_infer'"),
+        (
+            {"servers": {"a": {"command": "x", "tools": {"t": {"destructive": True}}}}},
+            "Did you mean 'destructive_hint'",
+        ),
+        ({"servers": {"a": {"command": "x", "tools": {"t": {"retries": -1}}}}}, "servers.a.tools.t.retries must be 0"),
+        ({"servers": {"a": {"command": "x", "tools": {"t": {"complexity": "hard"}}}}}, "servers.a.tools.t"),
+        ({"servers": {"a": {"command": "x", "tools": {"t": True}}}}, "servers.a.tools.t must be a table"),
     ],
 )
 def test_a_wrong_configuration_is_refused_with_what_is_wrong(document: dict[str, Any], complaint: str) -> None:
@@ -115,3 +142,128 @@ def test_the_fingerprint_follows_every_option() -> None:
     prints = {parse({"servers": {"a": variant}}, env={}).servers["a"].fingerprint for variant in variants}
 
     assert len(prints) == len(variants)
+
+
+# Groups.
+
+TWO = {"one": {"command": "x"}, "two": {"command": "y"}}
+
+
+def test_a_group_says_who_is_in_it_and_how_calls_are_shared() -> None:
+    group = {"servers": ["one", "two"], "strategy": "weighted", "weights": {"one": 70}, "priorities": {"two": 1}}
+
+    found = parse({"servers": TWO, "groups": {"both": group}}, env={}).groups["both"]
+
+    assert (found.name, found.servers, found.strategy) == ("both", ("one", "two"), "weighted")
+    assert (found.weights, found.priorities) == ({"one": 70.0}, {"two": 1})
+
+
+@pytest.mark.parametrize(
+    ("groups", "complaint"),
+    [
+        ({"g": {"servers": ["one", "tow"]}}, "Group 'g' names 'tow', which is no server. Did you mean 'two'?"),
+        ({"g": {"servers": ["one", "else"]}}, "Give it an entry under [servers]."),
+        ({"g": {"servers": ["one"], "weights": {"tow": 1}}}, "names 'tow', which is no server"),
+        ({"g": {"servers": ["one"], "priorities": {"tow": 1}}}, "names 'tow', which is no server"),
+        ({"g": {"servers": ["one"], "weights": {"one": -1}}}, "groups.g.weights.one must be 0 or more"),
+        ({"g": {"servers": ["one"], "weights": {"one": "much"}}}, "groups.g.weights"),
+        ({"g": {"servers": ["one"], "strategy": "dice"}}, "groups.g.strategy"),
+        ({"g": {"servers": ["one"], "stratgy": "random"}}, "Did you mean 'strategy'"),
+        ({"g": {"servers": "one"}}, "groups.g.servers"),
+        ({"g": {"servers": []}}, "Group 'g' has no servers."),
+        ({"g": {}}, 'Name some: `servers = ["a", "b"]`.'),
+        ({"one": {"servers": ["two"]}}, "'one' is a server and a group. Give the group another name."),
+        ({"g": {"servers": ["one"]}, "h": {"servers": ["one"]}}, "Server 'one' is in two groups"),
+        ({"g": {"servers": ["one", "one"]}}, "or twice in one"),
+        ({"g h": {"servers": ["one"]}}, "'g h' cannot be a group's name"),
+        ({"g": ["one"]}, "groups.g must be a table"),
+        ([], "groups must be a table"),
+    ],
+)
+def test_a_group_that_cannot_be_is_refused_with_what_is_wrong(groups: Any, complaint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse({"servers": TWO, "groups": groups}, env={})
+
+    assert complaint in str(caught.value)
+
+
+# What happens to calls.
+
+
+def test_without_a_word_nothing_is_kept_shared_checked_or_asked_twice() -> None:
+    config = parse({}, env={})
+
+    assert (config.cache.enabled, config.batcher.coalesce, config.groups) == (False, False, {})
+    middleware = config.middleware
+    assert (middleware.confirm, middleware.validate, middleware.logging, middleware.retries) == (
+        "marked",
+        False,
+        False,
+        0,
+    )
+    assert config.annotations.auto_infer is True
+
+
+def test_every_section_takes_its_options_from_the_file_and_then_from_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "trunkline.toml"
+    file.write_text(
+        """
+        [cache]
+        enabled = true
+        ttl = 5
+        [router]
+        strategy = "random"
+        category_mapping = { payment = ["one"] }
+        [batcher]
+        max_queue = 3
+        [annotations]
+        auto_infer = false
+        [middleware]
+        confirm = "destructive"
+        """
+    )
+    env = {
+        "TRUNKLINE_CACHE_TTL": "7.5",
+        "TRUNKLINE_ROUTER_MAX_RETRIES": "1",
+        "TRUNKLINE_BATCHER_COALESCE": "true",
+        "TRUNKLINE_MIDDLEWARE_CONFIRM": "writes",
+        "TRUNKLINE_ANNOTATIONS_AUTO_INFER": "1",
+    }
+
+    config = load(file, env=env)
+
+    assert (config.cache.enabled, config.cache.ttl) == (True, 7.5)
+    assert (config.router.strategy, config.router.max_retries) == ("random", 1)
+    assert config.router.category_mapping == {"payment": ("one",)}
+    assert (config.batcher.max_queue, config.batcher.coalesce) == (3, True)
+    assert config.annotations.auto_infer is True
+    assert config.middleware.confirm == "writes"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "complaint"),
+    [
+        ("TRUNKLINE_CACHE_TTL", "-1", "cache.ttl must be 0 or more"),
+        ("TRUNKLINE_CACHE_TTL", "soon", "cache"),
+        ("TRUNKLINE_ROUTER_RETRY_RATIO", "2", "router.retry_ratio must be at most 1"),
+        ("TRUNKLINE_ROUTER_FALLBACK_STRATEGY", "affinity", "affinity"),
+        ("TRUNKLINE_MIDDLEWARE_CONFIRM", "always", "middleware"),
+    ],
+)
+def test_a_wrong_variable_is_refused_as_the_file_would_be(variable: str, value: str, complaint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(None, env={variable: value})
+
+    assert complaint in str(caught.value)
+
+
+def test_what_is_said_of_tools_is_read_and_changes_no_connection() -> None:
+    tools = {"delete_*": {"requires_confirmation": True, "tags": ["risky"]}, "*": {"cache_ttl": 5, "timeout": 2}}
+
+    plain = parse({"servers": {"a": {"command": "x"}}}, env={}).servers["a"]
+    said = parse({"servers": {"a": {"command": "x", "tools": tools}}}, env={}).servers["a"]
+
+    assert said.tools["delete_*"].requires_confirmation is True
+    assert said.tools["delete_*"].tags == ("risky",)
+    assert (said.tools["*"].cache_ttl, said.tools["*"].timeout) == (5.0, 2.0)
+    assert said.fingerprint == plain.fingerprint

@@ -132,9 +132,8 @@ class ServerSpec:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-Strategy = Literal[
-    "round-robin", "least-loaded", "capability-based", "affinity", "priority", "random", "weighted", "failover-only"
-]
+Choice = Literal["round-robin", "least-loaded", "capability-based", "priority", "random", "weighted", "failover-only"]
+Strategy = Choice | Literal["affinity"]
 
 
 @dataclass(frozen=True)
@@ -182,7 +181,7 @@ class RouterSection:
     """Seconds after which an unused affinity is forgotten."""
     category_mapping: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Servers that calls of a category of tools go to, where they are well."""
-    fallback_strategy: Strategy = "round-robin"
+    fallback_strategy: Choice = "round-robin"
     """How the next one is chosen after a server failed a call."""
     max_retries: int = 3
     """Further servers that a call is tried on, if nothing happened or if repeating it does no harm."""

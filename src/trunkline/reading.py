@@ -75,7 +75,7 @@ def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
     members = [member for group in groups.values() for member in group.servers]
     for member in members:
         if members.count(member) > 1:
-            raise ConfigError(f"Server {member!r} is in two groups.", hint="Leave it in one.")
+            raise ConfigError(f"Server {member!r} is in two groups, or twice in one.", hint="Leave it in one, once.")
     return Config(**sections, servers=servers, groups=groups)
 
 
@@ -87,6 +87,7 @@ def _section(name: str, values: Mapping[str, Any], env: Mapping[str, str]) -> An
 
 
 def _group(name: str, spec: Mapping[str, Any], servers: Mapping[str, ServerSpec]) -> GroupSpec:
+    _check_name(name, "group")
     made = dataclasses.replace(_make(GroupSpec, spec, f"groups.{name}"), name=name)
     if name in servers:
         raise ConfigError(f"{name!r} is a server and a group.", hint="Give the group another name.")
@@ -101,6 +102,11 @@ def _group(name: str, spec: Mapping[str, Any], servers: Mapping[str, ServerSpec]
         if weight < 0:
             raise ConfigError(f"groups.{name}.weights.{member} must be 0 or more.")
     return made
+
+
+def _check_name(name: str, what: str) -> None:
+    if not re.fullmatch(r"[^\s/\\]{1,64}", name):
+        raise ConfigError(f"{name!r} cannot be a {what}'s name.", hint="Use 1 to 64 letters, digits, dots or dashes.")
 
 
 # A client's own file is taken as it is: keys that mean nothing here are left alone.
@@ -141,8 +147,7 @@ def _client_server(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -
 
 
 def _server(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -> ServerSpec:
-    if not re.fullmatch(r"[^\s/\\]{1,64}", name):
-        raise ConfigError(f"{name!r} cannot be a server's name.", hint="Use 1 to 64 letters, digits, dots or dashes.")
+    _check_name(name, "server")
     for tool, options in _object(spec.get("tools", {}), f"servers.{name}.tools").items():
         _make(ToolOptions, _object(options, f"servers.{name}.tools.{tool}"), f"servers.{name}.tools.{tool}")
     made = dataclasses.replace(_make(ServerSpec, spec, f"servers.{name}"), name=name)
@@ -164,10 +169,39 @@ def _make(section: type[Any], values: Mapping[str, Any], where: str) -> Any:
     names = [f.name for f in dataclasses.fields(section) if f.name not in HIDDEN_FIELDS]
     _refuse_unknown(values, names, where)
     try:
-        return msgspec.convert(dict(values), section)
+        return _in_range(msgspec.convert(dict(values), section), where)
     except msgspec.ValidationError as error:
         text = str(error).replace(" - at `$.", f" (at `{where}.")
         raise ConfigError(f"{where}: {text}{')' if '(at' in text else ''}.") from error
+
+
+_MORE_THAN_0 = frozenset(
+    (
+        "gateway.question_timeout",
+        "cache.max_size",
+        "router.affinity_ttl",
+        "router.eject_seconds",
+        "router.eject_error_rate",
+        "batcher.max_wait",
+        "middleware.confirm_timeout",
+    )
+)
+_SHARES = frozenset(("router.retry_ratio", "router.eject_error_rate"))
+
+
+def _in_range(section: Any, where: str) -> Any:
+    """The section, if its numbers make sense: none is less than 0."""
+    for option in dataclasses.fields(section):
+        name, value = f"{where}.{option.name}", getattr(section, option.name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if not value >= 0:
+            raise ConfigError(f"{name} must be 0 or more.")
+        if value == 0 and name in _MORE_THAN_0:
+            raise ConfigError(f"{name} must be more than 0.")
+        if value > 1 and name in _SHARES:
+            raise ConfigError(f"{name} must be at most 1, for it is a share.")
+    return section
 
 
 def _override(section: Any, where: str, env: Mapping[str, str], flags: Mapping[str, Any]) -> Any:
@@ -183,7 +217,7 @@ def _override(section: Any, where: str, env: Mapping[str, str], flags: Mapping[s
     if not values:
         return section
     try:
-        return msgspec.convert(dataclasses.asdict(section) | values, SECTIONS[where], strict=False)
+        return _in_range(msgspec.convert(dataclasses.asdict(section) | values, SECTIONS[where], strict=False), where)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {error}.") from error
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
-from tests.harness import TRUNKLINE, faulty, faulty_http
+from tests.harness import TRUNKLINE, ModernCaller, faulty, faulty_http, trunkline_up
+from tests.stages.till import teller
 
 
 @pytest.fixture
@@ -106,6 +109,7 @@ def test_a_new_file_is_readable_by_its_owner_alone(home: dict[str, str]) -> None
         (("up", "--port", "x"), 2, "gateway"),
         (("nonsense",), 2, "invalid choice"),
         (("remove", "a"), 2, "There is no configuration"),
+        (("tools", "--safety", "harmless"), 2, "invalid choice"),
     ],
 )
 def test_wrong_use_is_explained(words: tuple[str, ...], code: int, complaint: str, home: dict[str, str]) -> None:
@@ -166,3 +170,138 @@ def test_remove_asks_and_without_a_terminal_refuses(home: dict[str, str]) -> Non
     assert done.returncode == 2
     assert "--force" in done.stderr
     assert "one" in run("list", "--format", "compact", env=home).stdout
+
+
+# What is known of tools.
+
+MARKED: dict[str, Any] = {
+    "send_money": {"tags": ["money", "daily"], "category": "treasury"},
+    "pay_slowly": {"tags": ["money"]},
+}
+
+
+def write(home: dict[str, str], document: dict[str, Any]) -> None:
+    """The folder's configuration."""
+    import tomlkit
+
+    (Path(home["HOME"]) / "trunkline.toml").write_text(tomlkit.dumps(document))
+
+
+def a_teller(home: dict[str, str], name: str = "till", **options: Any) -> dict[str, Any]:
+    return teller(Path(home["HOME"]), name, **options)
+
+
+@pytest.mark.parametrize(
+    ("words", "among", "without"),
+    [
+        (("--safety", "safe"), {"get_balance", "get_wrong"}, {"send_money", "delete_account"}),
+        (("--safety", "dangerous"), {"delete_account"}, {"get_balance", "send_money"}),
+        (("--category", "treasury"), {"send_money"}, {"pay_slowly", "get_balance"}),
+        (("--safety", "moderate", "--tag", "money"), {"send_money", "pay_slowly"}, {"get_balance", "paint"}),
+        (("--tag", "money", "--tag", "daily"), {"send_money"}, {"pay_slowly", "get_balance"}),
+    ],
+)
+def test_tools_are_found_by_what_is_known_of_them(
+    words: tuple[str, ...], among: set[str], without: set[str], home: dict[str, str]
+) -> None:
+    write(home, {"servers": {"till": a_teller(home, tools=MARKED)}})
+
+    done = run("tools", "--format", "compact", *words, env=home)
+    listed = set(done.stdout.split())
+
+    assert done.returncode == 0, done.stderr
+    assert among <= listed
+    assert not without & listed
+
+
+def test_what_is_known_of_tools_is_shown_when_it_is_wanted(home: dict[str, str]) -> None:
+    write(home, {"servers": {"till": a_teller(home, tools=MARKED)}})
+
+    table = run("tools", "--annotations", env=home)
+    told = json.loads(run("tools", "--annotations", "--format", "json", env=home).stdout)
+    plain = json.loads(run("tools", "--format", "json", env=home).stdout)
+    tools: dict[str, Any] = {tool["name"]: tool for tool in told["tools"]}
+
+    row = next(line for line in table.stdout.splitlines() if line.startswith("delete_account"))
+    assert "dangerous" in row
+    assert "DESTRUCTIVE" in row
+    assert (tools["send_money"]["safety"], tools["send_money"]["category"]) == ("moderate", "treasury")
+    assert tools["send_money"]["known"]["tags"] == ["money", "daily"]
+    assert tools["get_balance"]["known"]["read_only_hint"] is True
+    assert not any("known" in tool for tool in plain["tools"])
+
+
+# Groups.
+
+
+def test_a_group_is_named_like_a_server(home: dict[str, str]) -> None:
+    servers = {name: a_teller(home, name) for name in ("a", "b")} | {"other": faulty()}
+    write(home, {"servers": servers, "groups": {"bank": {"servers": ["a", "b"]}}})
+
+    tools = run("tools", "--server", "bank", "--format", "compact", env=home)
+    member = run("tools", "--server", "a", "--format", "compact", env=home)
+    called = run("exec", "bank", "get_balance", "account=x", env=home)
+    unknown = run("exec", "bonk", "get_balance", "account=x", env=home)
+
+    assert "bank__get_balance" in tools.stdout.split()
+    assert not any(name.startswith("other__") for name in tools.stdout.split())
+    assert member.stdout == tools.stdout
+    assert called.returncode == 0, called.stderr
+    assert unknown.returncode == 2
+    assert "There are: a, b, other, bank." in unknown.stderr
+
+
+# A gateway that runs.
+
+
+async def all_reached(url: str, http: aiohttp.ClientSession, authorization: str) -> None:
+    """Wait until every server of a gateway was reached."""
+    async with asyncio.timeout(20):
+        while True:
+            async with http.get(url.replace("/mcp", "/readyz"), headers={"authorization": authorization}) as response:
+                servers = (await response.json())["servers"]
+            if all(server["state"] != "starting" for server in servers.values()):
+                return
+            await asyncio.sleep(0.02)
+
+
+async def test_a_running_gateway_is_asked_how_calls_went(home: dict[str, str]) -> None:
+    folder = Path(home["HOME"])
+    document: dict[str, Any] = {
+        "gateway": {"token": "the-long-token-of-the-house"},
+        "servers": {name: a_teller(home, name) for name in ("a", "b")},
+        "groups": {"bank": {"servers": ["a", "b"], "strategy": "failover-only", "priorities": {"b": 1}}},
+    }
+    with trunkline_up(folder / "up", document) as (url, _):
+        async with aiohttp.ClientSession() as http:
+            caller = ModernCaller(url, http, token=document["gateway"]["token"])
+            await all_reached(url, http, caller.headers["authorization"])
+            for tool in ("get_balance", "get_balance", "get_wrong"):
+                await caller.call(tool, {"account": "x"})
+        document["gateway"]["port"] = int(url.split(":")[2].partition("/")[0])
+        write(home, document)
+        told = json.loads(run("servers", "--detailed", "--format", "json", env=home).stdout)
+        table = run("servers", "--detailed", env=home)
+        plain = run("servers", env=home)
+    alone = run("servers", "--detailed", env=home)
+
+    a, b = told["servers"]
+    assert (a["calls"], a["tool_errors"], a["failures"], a["success_rate"]) == (3, 1, 0, 0.6667)
+    assert a["group"] == {"name": "bank", "health": "well"}
+    assert "calls" not in b
+    assert "3 calls: 66.7% went well" in table.stdout
+    assert "no calls yet" in table.stdout
+    assert "in group bank: well" in table.stdout
+    assert "protocol 2026-07-28; 13 tools, 1 resources" in table.stdout
+    assert "calls" not in plain.stdout
+    assert "No gateway of this configuration runs" in alone.stderr
+
+
+def test_details_of_a_server_that_fails_are_what_it_said(home: dict[str, str]) -> None:
+    add_faulty("bad", home, "--start", "exit")
+
+    done = run("servers", "--detailed", env=home)
+    only = run("servers", "--status", "ready", "--format", "compact", env=home)
+
+    assert "exited with code 3" in done.stdout
+    assert only.stdout.strip() == ""

@@ -43,7 +43,7 @@ class SendStage:
         self._report(spec.name, None)
         reply.server = spec.name
         if not reply.questions:
-            said = bool(reply.error) or b'"isError":true' in reply.result
+            said = bool(reply.error) or _says_error(reply.result)
             self._tallies.count(spec.name, _tool(call), since, failed=False, tool_error=said)
         return reply
 
@@ -85,6 +85,10 @@ class SendStage:
         finally:
             if reply is None or not reply.questions:
                 self._pool.give_back(connection, clean=reply is not None)
+
+
+def _says_error(result: bytes) -> bool:
+    return b'"isError"' in result and read_members(result).get("isError") == b"true"
 
 
 def _tool(call: Call) -> str:

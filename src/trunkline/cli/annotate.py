@@ -132,10 +132,12 @@ def _set(options: argparse.Namespace, said: dict[str, Any]) -> int:
 
 def _find(config: Config, options: argparse.Namespace) -> tuple[str, str]:
     if options.server:
-        if options.server not in config.servers:
-            hint = f"There are: {', '.join(config.servers)}."
+        group = config.groups.get(options.server)
+        server = group.servers[0] if group else options.server  # said of one server of a group, it counts for all
+        if server not in config.servers:
+            hint = f"There are: {', '.join((*config.servers, *config.groups))}."
             raise ConfigError(f"There is no server {options.server!r}.", hint=hint)
-        return options.server, options.tool
+        return server, options.tool
     if len(config.servers) == 1:
         return next(iter(config.servers)), options.tool
     entries = run(lambda: _collect(config, options.timeout))

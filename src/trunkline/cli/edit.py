@@ -78,6 +78,9 @@ def _remove(options: argparse.Namespace) -> int:
     servers = servers_of(document, path)
     if options.name not in servers:
         raise ConfigError(f"There is no server {options.name!r}.", hint=f"There are: {', '.join(servers) or 'none'}.")
+    for group, spec in document.get("groups", {}).items():
+        if options.name in spec.get("servers", ()):
+            raise ConfigError(f"Group {group!r} needs server {options.name!r}.", hint="Take it out of the group first.")
     if not options.force and not _agrees(f"Remove {options.name!r} from {path}?"):
         say("Nothing was removed.")
         return 1

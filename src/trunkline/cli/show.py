@@ -155,10 +155,11 @@ def _tools(options: argparse.Namespace) -> int:
     from trunkline.wire.members import decode
 
     config = read_config(options)
-    if options.server and options.server not in config.servers:
+    known = (*config.servers, *config.groups)
+    if options.server and options.server not in known:
         from trunkline.errors import ConfigError
 
-        raise ConfigError(f"There is no server {options.server!r}.", hint=f"There are: {', '.join(config.servers)}.")
+        raise ConfigError(f"There is no server {options.server!r}.", hint=f"There are: {', '.join(known)}.")
     tools, away = run(lambda: _collect(config, options.timeout))
     found = [shown for entry in tools if _wanted(shown := ShownTool(entry, decode(entry.definition)), options)]
     if options.format == "json":

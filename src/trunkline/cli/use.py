@@ -62,8 +62,9 @@ def _exec(options: argparse.Namespace) -> int:
 
 async def _call(config: Config, names: list[str], arguments: dict[str, Any], timeout: float) -> tuple[str, ToolResult]:
     only = names[0] if len(names) == 2 else ""
-    if only and only not in config.servers:
-        raise ConfigError(f"There is no server {only!r}.", hint=f"There are: {', '.join(config.servers)}.")
+    known = (*config.servers, *config.groups)
+    if only and only not in known:
+        raise ConfigError(f"There is no server {only!r}.", hint=f"There are: {', '.join(known)}.")
     async with opened(config, timeout) as hub:
         if sys.stdin.isatty():  # else nobody is there to be asked, and servers are told so
             hub.elicitation.register_handler(TerminalHandler())

@@ -15,7 +15,7 @@ from email.parser import HeaderParser
 from email.policy import HTTP
 from html import escape
 from pathlib import Path, PurePath
-from typing import Any, cast
+from typing import Any
 from urllib.parse import parse_qsl
 
 from trunkline.call.elicit.answers import check_answer
@@ -90,7 +90,10 @@ class Desk:
         if checked.problems:
             request.answer(422, self._form(found, " ".join(checked.problems)), PAGE)
             return
-        found.answer.set_result(tuple(_kept(file, found.ended) for file in files) or checked.value)
+        value = checked.value
+        if isinstance(found.request, FileRequest):
+            value = tuple(_kept(file, found.ended) for file in files)
+        found.answer.set_result(value)
         request.answer(200, _page("Thank you", "<p>You can close this page.</p>"), PAGE)
 
     def _form(self, found: _Open, problem: str = "") -> bytes:
@@ -179,7 +182,7 @@ def _parts(kind: str, body: bytes) -> Generator[tuple[EmailMessage, bytes]]:
 
 
 def _head(text: str) -> EmailMessage:
-    return cast("EmailMessage", HeaderParser(policy=HTTP).parsestr(text))
+    return HeaderParser(policy=HTTP).parsestr(text)
 
 
 def _value(request: Elicitation, fields: _Fields, files: list[_File]) -> Any:
