@@ -84,6 +84,7 @@ async def progress(ctx: Context, call: Call) -> Said:
 async def reconnection(ctx: Context, call: Call) -> Said:
     """Hang up before the answer is there, so that a legacy caller has to come back for it."""
     if ctx.close_sse_stream:
+        await anyio.sleep(PAUSE)  # else the SDK may hang up before it has said from where to come back
         await ctx.close_sse_stream()
     await anyio.sleep(PAUSE)
     return said("Welcome back.")

@@ -203,6 +203,7 @@ async def reconnection(given: Arguments) -> Said:
     """Hang up before the answer is there, so that the caller has to come back for it."""
     hang_up = request_ctx.get().close_sse_stream
     if hang_up:
+        await anyio.sleep(PAUSE)  # else the SDK may hang up before it has said from where to come back
         await hang_up()
     await anyio.sleep(PAUSE)
     return said("Welcome back.")

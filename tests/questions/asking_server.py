@@ -18,6 +18,7 @@ import itertools
 import json
 import os
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -494,10 +495,12 @@ def main() -> None:
     parser.add_argument("--http", action="store_true")
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--sse", action="store_true")
+    parser.add_argument("--late", type=float, default=0.0, help="seconds before it begins to read")
     parser.add_argument("--log", default="")
     options = parser.parse_args()
     server = Server(options.era, options.log, plain=options.plain)
     server.log("start", os.getpid())
+    time.sleep(options.late)
     asyncio.run(serve_http(server, old=options.sse) if options.http or options.sse else serve_stdio(server))
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from trunkline.config import ServerSpec
-from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, UpstreamError
+from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, UpstreamError, UpstreamTimeoutError
 from trunkline.model import Answer, Profile, Question, Reply
 from trunkline.upstream.connection import (
     Ends,
@@ -72,8 +72,12 @@ class StreamConnection:
 
     async def open(self, *, era: str) -> None:
         """Find out how the server speaks, and shake hands where it wants that."""
+        slow = False
         if era != "legacy":
-            found = await self._probe()
+            try:
+                found = await self._probe(min(PROBE_TIMEOUT, self.spec.start_timeout / 2))
+            except UpstreamTimeoutError:
+                found, slow = None, True
             if found is not None:
                 self.profile = found
                 return
@@ -83,6 +87,12 @@ class StreamConnection:
                 )
         params = initialize_params(self.ends.capabilities)
         reply = await self.request(self._own("initialize", params, self.spec.start_timeout))
+        if reply.error and slow:
+            # It had not been up yet when it was asked, and is no legacy server: now it will say.
+            found = await self._probe(self.spec.start_timeout)
+            if found is not None:
+                self.profile = found
+                return
         if reply.error:
             raise UnreachableError(f"Server {self.spec.name!r} refused to initialize: {reply.error[:200].decode()}")
         self.profile = legacy_profile(self.spec.name, reply.result)
@@ -254,10 +264,11 @@ class StreamConnection:
             if not settled:
                 self.cancel(exchange, "The caller withdrew, or the time was up.")
 
-    async def _probe(self) -> Profile | None:
-        limit = min(PROBE_TIMEOUT, self.spec.start_timeout / 2)
+    async def _probe(self, patience: float) -> Profile | None:
         try:
-            reply = await self.request(self._own("server/discover", discover_params(), limit))
+            reply = await self.request(self._own("server/discover", discover_params(), patience))
+        except UpstreamTimeoutError:
+            raise
         except UpstreamError:
             if self._ended:
                 raise UnreachableError(f"Server {self.spec.name!r} {self._ended}.") from None
