@@ -236,7 +236,7 @@ class Server:
             tool = TOOLS.get(name) if message["method"] == "tools/call" else order
             if tool is None:
                 raise ToolError(-32602, f"Unknown tool: {name}")
-            args = {**({"item": name} if "uri" in params else {}), **params.get("arguments", {})}
+            args = params.get("arguments") or ({} if message["method"] == "tools/call" else {"item": name})
             result = await (self._modern_call if self.modern else self._legacy_call)(tool, args, message, session, send)
             await send(reply(message, result=result))
         except ToolError as error:
