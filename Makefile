@@ -27,8 +27,9 @@ lint: $(VENV)/dev.done  ## lint, types, imports; changes nothing
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
-bench: $(VENV)/dev.done  ## measure CPU per call, stage by stage
-	$(BIN)/python bench/calls.py $(ARGS)
+BENCHES ?= calls stages selection cache batcher annotations
+bench: $(VENV)/dev.done  ## measure CPU per call, stage by stage, and what the parts cost
+	@for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
 
 format: $(VENV)/dev.done  ## format and fix what can be fixed
 	$(BIN)/ruff format src tests bench
