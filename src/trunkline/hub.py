@@ -54,7 +54,7 @@ from trunkline.model import (
 )
 from trunkline.reading import find_file, load
 from trunkline.tasks import Tasks, open_tasks
-from trunkline.tool import NO_OPTIONS, ToolOptions, ToolResult
+from trunkline.tool import NO_OPTIONS, Annotations, ToolOptions, ToolResult
 from trunkline.upstream.connection import CLIENT_INFO, Connection
 from trunkline.upstream.exchange import Exchange
 from trunkline.upstream.pool import Line, Outside, Pool, open_pool
@@ -144,6 +144,11 @@ class Hub:
         return self
 
     @property
+    def middlewares(self) -> tuple[ToolMiddleware, ...]:
+        """What `use` was given, the outermost first."""
+        return tuple(self._middleware)
+
+    @property
     def elicitation(self) -> ElicitationManager:
         """Answers questions in calls that are made here, in Python: give it a handler."""
         return self._here.elicitation
@@ -194,6 +199,11 @@ class Hub:
         """Every tool that can be called, after a moment for servers that only just start."""
         await self.settle()
         return list(self.snapshot.tools.values())
+
+    def annotations(self, tool: str) -> Annotations | None:
+        """How a tool behaves, as far as is known; `None` when there is no such tool."""
+        entry = self.snapshot.tools.get(tool)
+        return entry.annotations if entry is not None else None
 
     def servers(self) -> list[ServerView]:
         """Every server, and how it fares."""

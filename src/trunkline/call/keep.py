@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ from trunkline.call.sameness import sameness
 from trunkline.call.stage import Handler
 from trunkline.config import CacheSection
 from trunkline.model import Call, Reply
-from trunkline.wire.members import read_members
+from trunkline.wire.members import read_members, write_members
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class Kept:
 
     result: bytes
     modern: bool
+    until: float
+    """When its time is up."""
 
 
 class CacheStage:
@@ -44,7 +48,7 @@ class CacheStage:
             return await self._uncached(call, call_next, ttl)
         kept = self.cache.get(key)
         if kept is not None:
-            return Reply(result=kept.result, modern=kept.modern)
+            return Reply(result=kept.result if ttl > 0 else _aged(kept), modern=kept.modern)
         if ttl < 0:  # a resource: only its answer says whether it may be kept, so nobody waits for it
             return self._keep(key, call, ttl, await call_next(call))
         mine: list[Reply] = []
@@ -91,7 +95,7 @@ class CacheStage:
             ttl = _said_ttl(reply)
         # A change that came while the server answered makes the answer old before it is kept.
         if ttl > 0 and key == self._key(call):
-            self.cache.set(key, Kept(reply.result, reply.modern), ttl=ttl)
+            self.cache.set(key, Kept(reply.result, reply.modern, time.monotonic() + ttl), ttl=ttl)
         return reply
 
 
@@ -110,3 +114,11 @@ def _said_ttl(reply: Reply) -> float:
         return 0.0
     said = read_members(reply.result).get("ttlMs", b"0")
     return float(said) / 1000 if said.isdigit() else 0.0
+
+
+def _aged(kept: Kept) -> bytes:
+    """A resource as it is now: whoever gets it may keep it for what is left of its time, and no longer."""
+    if kept.until == math.inf:
+        return kept.result
+    left = max(0.0, kept.until - time.monotonic())
+    return write_members({**read_members(kept.result), "ttlMs": b"%d" % (left * 1000)})

@@ -1,0 +1,1 @@
+"""Finding the tools that a prompt needs, in process and offline."""

@@ -1,0 +1,89 @@
+"""Text as terms: identifiers split, words stemmed, scripts without spaces cut into pairs."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from trunkline.catalog.search.stem import stem
+
+
+def terms(text: str) -> list[str]:
+    """The terms of a text, in its order, with repetitions; stop words included."""
+    if not text.isascii():
+        text = _plain(text)
+    found: list[str] = []
+    for word in _WORDS(text):
+        found += _parts(word)
+    return found
+
+
+def is_stop(term: str) -> bool:
+    """Whether a term only holds a sentence together."""
+    return term in _STOP
+
+
+def is_filler(term: str) -> bool:
+    """Whether a term says little about the tool that is wanted: a number, a courtesy."""
+    return term in _FILLER or term.isdigit()
+
+
+@lru_cache(maxsize=50_000)
+def _parts(word: str) -> tuple[str, ...]:
+    if _UNSPACED(word):
+        return tuple(_pairs(word))
+    pieces = [piece.casefold() for piece in _PIECES(word)]
+    parts = [stem(piece) for piece in pieces]
+    # `GitHub`, `e-mail` and `base64` are also written as one word.
+    if len(pieces) in (2, 3) and len(word) <= _LONGEST_COMPOUND and not _SNAKE(word):
+        parts.append(stem("".join(pieces)))
+    return tuple(parts)
+
+
+def _pairs(run: str) -> list[str]:
+    """Chinese, Japanese and Thai put no spaces between words: two characters stand for a word."""
+    found: list[str] = []
+    for piece in _SCRIPTS(run):
+        if not _UNSPACED(piece):
+            found += _parts(piece)
+        elif len(piece) == 1:
+            found.append(piece)
+        else:
+            found += [piece[at : at + 2] for at in range(len(piece) - 1)]
+    return found
+
+
+def _plain(text: str) -> str:
+    """Full-width letters made narrow, and accents taken off: who types `resume` finds `résumé`."""
+    decomposed = unicodedata.normalize("NFKD", text)
+    return unicodedata.normalize("NFC", _ACCENTS("", decomposed))
+
+
+_LONGEST_COMPOUND = 16
+_WORDS = re.compile(r"\w+(?:-\w+)*").findall
+_SNAKE = re.compile(r"_|-.*-").search
+_PIECES = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+").findall
+_NO_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0002ffff"
+_UNSPACED = re.compile(f"[{_NO_SPACES}]").search
+_SCRIPTS = re.compile(f"[{_NO_SPACES}]+|[^{_NO_SPACES}]+").findall
+_ACCENTS = re.compile("[\u0300-\u036f]").sub
+
+# Verbs are not among them: `get`, `find` and `do` tell tools apart.
+_STOP = frozenset(
+    stem(word)
+    for word in """
+    a about after all also an and any are as at be because been before being both but by can could did does each few
+    for from had has have having he her here hers him his how i if in into is it its itself just me more most my
+    no nor not of off on once only or other our out over own per same she should so some such than that the their
+    them then there these they this those through to too under until up us very was we were what when where which while
+    who whom why will with would you your yours am s t re ve ll d m via within without using
+    """.split()
+)
+_FILLER = frozenset(
+    stem(word)
+    for word in """
+    please help want need like know tell give thanks thank kindly hello hi hey let may might must shall wish
+    looking trying able assist assistance interested would using used use provide
+    """.split()
+)
