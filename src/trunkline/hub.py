@@ -342,7 +342,8 @@ class Hub:
     def _join(self) -> None:
         """Join the stages: the one place where their order is written. Calls under way keep those they began with."""
         config = self.config
-        self._routes = RouteStage(config.groups, config.router)
+        if (config.groups, config.router) != (self._routes.groups, self._routes.config):
+            self._routes = RouteStage(config.groups, config.router)
         self._cache = CacheStage(config.cache, self._unit, self._identity) if config.cache.enabled else None
         policy = Policy(config.middleware, self._middleware, RetryBudget(ratio=config.router.retry_ratio))
         self._lanes.refresh()

@@ -42,6 +42,7 @@ TOOLS: list[Json] = [
     described("get_slowly", "Read something, as soon as FILE.go is there.", READS, key=TEXT),
     described("get_colour", "Read a colour, after asking which.", READS, key=TEXT),
     described("find_accounts", "Find accounts by their owner.", None, owner=TEXT),
+    described("find_lost", "Find something that was lost.", None, account=TEXT),
     described("send_money", "Send money to an account.", None, account=TEXT, amount=WHOLE),
     described("pay_slowly", "Send money, as soon as FILE.go is there.", {"readOnlyHint": False}, account=TEXT),
     described("delete_account", "Delete an account for good.", None, account=TEXT),
@@ -128,7 +129,7 @@ class Teller:
             case "crash_at_first":
                 if noted(f" {tool} {arguments['key']} ") <= int(arguments["times"]):
                     os._exit(1)
-            case "crash_after_payment":
+            case "crash_after_payment" | "find_lost":
                 os._exit(1)
             case _:
                 pass

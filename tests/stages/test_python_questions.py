@@ -142,15 +142,19 @@ async def test_the_server_hears_that_nobody_agreed(
 ) -> None:
     async with scene(tmp_path, http, pair, question_timeout=0.3) as at:
         at.opened.hub.elicitation.register_handler(handler)
-        text = await call(at)
+        async with asyncio.timeout(10):
+            text = await call(at)
         await at.nothing_is_left()
 
     assert text == told
     assert at.done == []
 
 
-async def test_a_legacy_server_is_told_that_nobody_can_be_asked(tmp_path: Path, http: aiohttp.ClientSession) -> None:
-    async with scene(tmp_path, http, LEGACY) as at:
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_legacy_server_is_told_that_nobody_can_be_asked(
+    tmp_path: Path, http: aiohttp.ClientSession, transport: str
+) -> None:
+    async with scene(tmp_path, http, Pair("modern", "legacy", transport)) as at:
         result = await at.opened.hub.call("shop__order", at.args("tea"))
         await at.nothing_is_left()
 

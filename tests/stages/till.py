@@ -77,6 +77,12 @@ def teller(folder: Path, name: str = "till", *, ttl: str = "", more: list[Json] 
     return {"command": sys.executable, "args": arguments, **options}
 
 
+def marked(folder: Path, *tools: str, **options: Any) -> Json:
+    """One teller, to some of whose tools a person must agree."""
+    mark = {"requires_confirmation": True}
+    return {"till": teller(folder, tools=dict.fromkeys(tools, mark), **options)}
+
+
 def ledger(folder: Path, name: str = "till", **options: Any) -> Json:
     """The configuration of a server that the SDK made."""
     return {"command": sys.executable, "args": [str(LEDGER), str(folder / "log"), name], **options}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trunkline.call.results import result_key
 from trunkline.model import Call
+from trunkline.upstream.pool import askable
 from trunkline.wire.members import is_object, read_members
 from trunkline.wire.meta import PREFIX
 
@@ -20,8 +21,10 @@ def sameness(call: Call, server: str) -> str:
     if (told and not _harmless(told)) or not _CONTINUES.isdisjoint(params):
         return ""
     name = call.entry.name if call.entry is not None else call.name
-    what = f"{call.method} {name}"
-    return result_key(what, params.get("arguments", b"{}"), server=server, tenant=f"{call.scope.app} {call.scope.user}")
+    # A session that has a connection of its own may be told what others are not.
+    session = call.caller.owner if askable(call.caller.capabilities) != b"{}" else ""
+    tenant = f"{call.scope.app} {call.scope.user} {session}"
+    return result_key(f"{call.method} {name}", params.get("arguments", b"{}"), server=server, tenant=tenant)
 
 
 def _harmless(meta: bytes) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from trunkline.balance.health import HealthOptions
@@ -11,10 +12,12 @@ from trunkline.balance.member import ServerWeight
 from trunkline.call.route import ToolRouter
 from trunkline.call.routing import RouteContext, RouterConfig
 from trunkline.call.stage import REPEATABLE, Handler
+from trunkline.catalog.categories import infer_category
 from trunkline.config import GroupSpec, RouterSection
+from trunkline.errors import RefusedError
 from trunkline.model import Call, Reply, ServerView, Snapshot, State
 from trunkline.tool import Annotations, Tool
-from trunkline.wire.envelope import read_string
+from trunkline.wire.envelope import INVALID_PARAMS, read_string
 from trunkline.wire.members import encode, read_members, write_members
 
 READS = Annotations(read_only_hint=True)
@@ -26,15 +29,14 @@ class RouteStage:
     """One router for each group; calls of servers that are in none pass."""
 
     def __init__(self, groups: Mapping[str, GroupSpec], config: RouterSection) -> None:
-        self._groups = groups
+        self.groups, self.config = groups, config
         self.routers = {name: _router(group, config) for name, group in groups.items()}
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
         router = self.routers.get(call.server)
         if router is None or call.parked is not None:
             return await call_next(call)
-        group = call.server
-        if told := _told(call, self._groups[group].servers):
+        if told := _told(call, self.groups[call.server].servers):
             call.server = told
             return _tell(await call_next(call), told)
 
@@ -42,7 +44,7 @@ class RouteStage:
             return _tell(await call_next(dataclasses.replace(call, server=server, elsewhere=True)), server)
 
         whose = RouteContext(session_id=call.caller.owner, user_id=call.scope.user, tenant=call.scope.app)
-        return await router.run(_tool(call), whose, attempt)
+        return await router.run(_tool(call, by_category=bool(self.config.category_mapping)), whose, attempt)
 
     def learn(self, snapshot: Snapshot) -> None:
         """Which server has which tools, and how each fares."""
@@ -54,12 +56,15 @@ class RouteStage:
         for members in {entry.members for entry in (*others, *snapshot.templates)}:
             for server in members:
                 offered.setdefault(server, set()).add(_had_by(members))
-        for name, group in self._groups.items():
-            views = [snapshot.servers[server] for server in group.servers if server in snapshot.servers]
-            well = _well(views)
-            for view in views:
-                self.routers[name].register_server(view.name, tools=offered.get(view.name, set()))
-                self.routers[name].update_health_status(view.name, view.name in well)
+        for name, router in self.routers.items():
+            views = {server: snapshot.servers.get(server) for server in self.groups[name].servers}
+            well = _well([view for view in views.values() if view is not None])
+            for server, view in views.items():
+                if view is None:
+                    router.unregister_server(server)  # whoever comes back under its name starts afresh
+                else:
+                    router.register_server(server, tools=offered.get(server, set()))
+                    router.update_health_status(server, server in well)
 
 
 def _well(views: Sequence[ServerView]) -> set[str]:
@@ -96,7 +101,7 @@ def _router(group: GroupSpec, config: RouterSection) -> ToolRouter:
     )
 
 
-def _tool(call: Call) -> Tool:
+def _tool(call: Call, *, by_category: bool) -> Tool:
     """What is routed. Only what its server calls safe to repeat is: to tell so from words would not be enough."""
     entry = call.entry
     if entry is None or call.method != "tools/call":
@@ -105,7 +110,13 @@ def _tool(call: Call) -> Tool:
     known = Annotations(
         destructive_hint=entry.annotations.destructive_hint, idempotent_hint=entry.safe_to_repeat or None
     )
-    return Tool(entry.name, annotations=known, category=entry.options.category)
+    category = (entry.options.category or _category(entry.name, entry.definition)) if by_category else ""
+    return Tool(entry.name, annotations=known, category=category)
+
+
+@lru_cache(maxsize=10_000)
+def _category(name: str, definition: bytes) -> str:
+    return infer_category(name, read_string(read_members(definition).get("description", b"")))
 
 
 def _had_by(members: Sequence[str]) -> str:
@@ -114,14 +125,15 @@ def _had_by(members: Sequence[str]) -> str:
 
 
 def _told(call: Call, members: Sequence[str]) -> str:
-    """The server that a state names, taken out of it; empty when there is none, or none of ours."""
-    state = read_string(call.params.get("requestState", b""))
-    if not state.startswith(STATE):
+    """The server that a call's state names, taken out of it; empty when the call has no state."""
+    if "requestState" not in call.params:
         return ""
+    state = read_string(call.params["requestState"])
     name, _, own = state.removeprefix(STATE).partition(":")
     server = unquote(name)
-    if server not in members:
-        return ""
+    if not state.startswith(STATE) or server not in members:
+        # To run it as if it had none would be to do what nobody was asked about.
+        raise RefusedError("`requestState` does not belong to this request.", code=INVALID_PARAMS)
     call.params = {**call.params, "requestState": encode(own)}
     call.raw_params = b""
     return server

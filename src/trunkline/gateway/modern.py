@@ -257,6 +257,8 @@ class Outlet:
         """A notification of this call: from now on the answer is a stream."""
         if method == "notifications/message" and not loud_enough(params, self._log_level):
             return
+        if self._request.answered:
+            return  # a call that waits for an answer goes on, while its request is over
         if self._stream is None:
             self._stream = Stream()
             self._pump = self._tasks.start(self._stream.pump(self._request), name="stream")
