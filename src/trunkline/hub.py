@@ -127,6 +127,8 @@ class Hub:
         call = Call("tools/call", tool, params, scope=scope, caller=caller, timeout=timeout, cached=cached)
         if caller.capabilities != b"{}":
             call.ask = partial(self._here.answer, call)
+        if self.elicitation.has_handler:
+            call.answer_here = self.elicitation.request
         reply = await self.relay(call)
         while reply.questions and reply.parked is not None:
             told = {key: not_asked(question) for key, question in reply.questions.items()}

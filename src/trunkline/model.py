@@ -150,6 +150,8 @@ class Call:
     answers: Mapping[str, Answer] = field(default_factory=_nothing)
     ask: Ask | None = None
     """Who answers questions while the call waits; without it they go to the edge, as part of the reply."""
+    answer_here: Callable[[Any], Awaitable[Any]] | None = None
+    """Who answers questions of the stages in this process, of whatever kind they are."""
     cached: bool = True
     """Whether an answer that is kept will do."""
     elsewhere: bool = False

@@ -97,6 +97,7 @@ WRITERS = [
     ("list_add", ""),
     ("search_and_replace", "Search and replace text in a file"),
     ("get_or_create_user", "Get a user, or make one"),
+    ("look_and_burn", "Look at it, and burn it"),
     ("createorupdate", ""),
     ("read_write", ""),
     ("mark_all_notifications_read", "Mark all notifications as read"),

@@ -460,7 +460,7 @@ async def test_a_file_goes_with_a_call_that_nobody_goes_on_with(
     tmp_path: Path, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    async with asking(tmp_path / "home", http, one_file, question_timeout=0.5) as at:
+    async with asking(tmp_path / "home", http, one_file, question_timeout=2.0) as at:
         url = page_of(await at.begin())
         sent, _ = await at.send(url, uploaded("notes.txt", b"x"))
         kept = kept_in(tmp_path)

@@ -268,7 +268,7 @@ async def test_a_server_that_does_not_answer_in_time_is_followed_by_another_only
 ) -> None:
     a, b = Member("a"), Member("b")
     async with serving(a, b) as servers:
-        servers["a"] |= {"timeout": 0.2}
+        servers["a"] |= {"timeout": 1.0}
         group = {"servers": ["a", "b"], "strategy": "failover-only", "priorities": {"b": 1}}
         async with gateway(tmp_path, servers, sections={"groups": {"bank": group}}) as opened:
             a.free.clear()
@@ -337,7 +337,7 @@ async def test_five_failures_in_a_row_eject_a_server_and_one_good_call_brings_it
 ) -> None:
     a, b = Member("a"), Member("b")
     a.fails = lambda: True
-    group: Json = {"strategy": "failover-only", "priorities": {"b": 1}, "router": {"eject_seconds": 0.3}}
+    group: Json = {"strategy": "failover-only", "priorities": {"b": 1}, "router": {"eject_seconds": 1.5}}
     async with bank(tmp_path, a, b, **group) as opened:
         caller = ModernCaller(opened.url, http)
         health: list[str] = []
@@ -365,7 +365,7 @@ async def test_a_probe_that_fails_costs_the_caller_nothing_and_ejects_for_longer
 ) -> None:
     a, b = Member("a"), Member("b")
     a.fails = lambda: True
-    group: Json = {"strategy": "failover-only", "priorities": {"b": 1}, "router": {"eject_seconds": 0.1}}
+    group: Json = {"strategy": "failover-only", "priorities": {"b": 1}, "router": {"eject_seconds": 0.3}}
     async with bank(tmp_path, a, b, **group) as opened:
         caller = ModernCaller(opened.url, http)
         for _ in range(5):
@@ -384,7 +384,7 @@ async def test_a_write_may_be_the_probe_and_is_still_done_at_most_once(
 ) -> None:
     a, b = Member("a"), Member("b")
     a.fails = lambda: True
-    group: Json = {"strategy": "failover-only", "priorities": {"b": 1}, "router": {"eject_seconds": 0.1}}
+    group: Json = {"strategy": "failover-only", "priorities": {"b": 1}, "router": {"eject_seconds": 0.3}}
     async with bank(tmp_path, a, b, **group) as opened:
         caller = ModernCaller(opened.url, http)
         for _ in range(5):
@@ -598,12 +598,14 @@ async def test_a_state_that_was_tampered_with_changes_nothing_but_itself(
 async def test_a_state_that_no_server_gave_out_does_not_make_a_legacy_server_act(
     tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:
-    async with shops(tmp_path, http, "legacy") as (opened, _):
-        caller = ModernCaller(opened.url, http)
-        answer = await retry(caller, "roots", {}, "made-up", {"confirm": ACCEPT}, {})
+    sections: Json = {"groups": {"shop": {"servers": ["a", "b"], "strategy": "round-robin"}}}
+    with asking("modern", "stdio", tmp_path / "a") as a, asking("legacy", "stdio", tmp_path / "b") as b:
+        async with gateway(tmp_path / "home", {"a": a, "b": b}, sections=sections) as opened:
+            caller = ModernCaller(opened.url, http)
+            heard = [await retry(caller, "later", {"after": str(tmp_path)}, "made-up", {}) for _ in range(2)]
 
-    assert answer.error["code"] == -32602
-    assert calls_in(tmp_path / "a") == calls_in(tmp_path / "b") == []
+    assert [one.error["code"] for one in heard] == [-32602, -32602]
+    assert calls_in(tmp_path / "b") == []
 
 
 async def test_servers_with_odd_names_get_their_states_back(tmp_path: Path, http: aiohttp.ClientSession) -> None:

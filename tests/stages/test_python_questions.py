@@ -18,7 +18,8 @@ import pytest
 from tests.harness import TRUNKLINE
 from tests.questions.scene import SERVER, Pair, Scene, scene
 from tests.stages.till import teller, till
-from trunkline.call.elicit.kinds import Elicitation, ElicitationResponse, FormRequest, UrlRequest
+from trunkline import CallNext, Secret, Tool, ToolContext, ToolResult
+from trunkline.call.elicit.kinds import Elicitation, ElicitationResponse, FormRequest, SecretRequest, UrlRequest
 from trunkline.errors import ServerRefusedError
 
 Json = dict[str, Any]
@@ -52,6 +53,27 @@ async def test_a_handler_answers_what_a_server_asks(tmp_path: Path, http: aiohtt
     assert isinstance(asked[0], FormRequest)
     assert (asked[0].message, asked[0].tool_name, asked[0].server_id) == ("Order tea?", "shop__order", "shop")
     assert [(field.name, field.type) for field in asked[0].fields] == [("sure", "boolean"), ("note", "text")]
+
+
+async def test_a_secret_that_a_middleware_wants_comes_from_the_handler_too(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    got: list[Secret | None] = []
+
+    async def wants_a_secret(tool: Tool, params: Json, context: ToolContext, call_next: CallNext) -> ToolResult:
+        assert context.elicitation is not None
+        got.append(await context.elicitation.get_secret("The key, please."))
+        return await call_next()
+
+    async def handler(request: Elicitation) -> object:
+        return "s3cr3t" if isinstance(request, SecretRequest) else {"sure": True}
+
+    async with scene(tmp_path, http, LEGACY) as at:
+        at.opened.hub.use(wants_a_secret).elicitation.register_handler(handler)
+        text = await call(at)
+
+    assert text == "ordered tea"
+    assert [secret.reveal() for secret in got if secret is not None] == ["s3cr3t"]
 
 
 @ERAS

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from trunkline.catalog.verbs import BASE, PAIRS, READS, THIRD, UNCLEAR, VERBS, Effect, Verb
+from trunkline.catalog.verbs import BASE, PAIRS, READS, RUNS, THIRD, UNCLEAR, VERBS, Effect, Verb
 from trunkline.catalog.verbs import words as word_set
 
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -53,6 +53,9 @@ def read_name(name: str) -> NameSign:
             # `get_or_create`, `search_and_replace`: the one to fear counts.
             elif verb and first in _JOINS and effect is not None and verb.effect > effect:
                 effect, word, lemma, sure = verb.effect, second, verb.lemma, True
+        # `look_and_burn`: what joins a leading verb is a verb too, and one that is unknown may do anything.
+        if effect is READS and len(words) > 2 and words[1] in _JOINS and verbs[0] and verbs[2] is None:
+            effect, word, lemma, sure = RUNS, words[2], words[2], True
     return NameSign(effect, word, lemma, sure, tuple(words))
 
 

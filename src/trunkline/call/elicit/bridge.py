@@ -30,6 +30,8 @@ def asks_caller(call: Call, open_page: OpenPage | None, ended: ExitStack) -> Eli
     """
 
     async def handler(request: Elicitation) -> object:
+        if call.answer_here is not None:
+            return await call.answer_here(request)
         asked = to_mcp(request)
         if isinstance(asked, OnlyByUrl):
             return await _by_page(call, request, open_page, ended)
