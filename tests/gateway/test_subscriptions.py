@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.harness import META, VERSION, EventReader, ModernCaller, faulty, faulty_http, gateway, until
+from tests.harness import META, VERSION, EventReader, LegacyCaller, ModernCaller, faulty, faulty_http, gateway, until
 
 TAG = "io.modelcontextprotocol/subscriptionId"
 TOOLS = {"toolsListChanged": True}
@@ -140,3 +140,13 @@ async def test_a_resource_that_nobody_has_is_not_granted(tmp_path: Path, http: a
     assert status == 200
     assert first["method"] == "notifications/subscriptions/acknowledged"
     assert first["params"]["notifications"] == TOOLS
+
+
+async def test_a_subscription_that_a_server_refuses_is_refused_to_everyone(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with gateway(tmp_path, {"one": faulty("--era", "legacy")}) as opened:
+        callers = [await LegacyCaller(opened.url, http).open() for _ in range(2)]
+        heard = [await caller.request("resources/subscribe", {"uri": "test://none"}) for caller in callers]
+
+    assert [one.error["code"] for one in heard] == [-32601, -32601]

@@ -107,7 +107,15 @@ class Supervisor:
     async def watch(self, uri: str) -> Reply:
         """Follow a resource, once for all who want it."""
         self._watched[uri] += 1
-        return await self._follow(uri, "resources/subscribe") if self._watched[uri] == 1 else Reply(result=b"{}")
+        if self._watched[uri] > 1:
+            return Reply(result=b"{}")
+        reply: Reply | None = None
+        try:
+            reply = await self._follow(uri, "resources/subscribe")
+            return reply
+        finally:
+            if reply is None or reply.error:
+                self._watched.pop(uri, None)  # the next one who wants it must ask again
 
     async def unwatch(self, uri: str) -> Reply:
         """Stop following a resource when the last one who wanted it left."""
