@@ -144,6 +144,12 @@ class Exchange:
         self.questions = {key: question for key, question in self.questions.items() if key in self.asked}
         return settled
 
+    def give_up_questions(self) -> list[tuple[bytes, Question]]:
+        """The open questions with the server's ids; they are no longer this exchange's."""
+        given_up = [(self.asked[key], question) for key, question in self.questions.items()]
+        self.questions, self.asked = {}, {}
+        return given_up
+
     def _gather(self) -> None:
         now = self._loop.time()
         if self._gathering is None:

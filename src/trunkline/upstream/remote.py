@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from functools import partial
 
 from trunkline.config import ServerSpec
 from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, UpstreamError
@@ -81,6 +82,7 @@ class Remote:
             reply = await self._send(exchange)
             self._open.discard(exchange)
             settled = True
+            self._ask_elsewhere(exchange)
             return reply
         except AskedError:
             settled = True
@@ -111,6 +113,7 @@ class Remote:
             reply = await self._wait_on(exchange)
             self._open.discard(exchange)
             settled = True
+            self._ask_elsewhere(exchange)
             return reply
         except AskedError:
             settled = True
@@ -298,6 +301,15 @@ class Remote:
             told_owner(question, lambda answer: self._reply_later(message.id, answer))
         else:
             self._take_stray(message)
+
+    def _ask_elsewhere(self, exchange: Exchange) -> None:
+        """What the server asked and did not wait for is not about the call; it goes to the owner, or to nobody."""
+        for server_id, question in exchange.give_up_questions() if exchange.questions else ():
+            if self.ends.ask_owner is not None:
+                answer = self.ends.ask_owner(question.method, question.params)
+                told_owner(answer, partial(self._reply_later, server_id))
+            else:
+                self._reply_later(server_id, refusal(question.method))
 
     def _take_stray(self, message: Message) -> None:
         """A question outside every call: with one call alone under way, it can only be about that."""

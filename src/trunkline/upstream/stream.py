@@ -135,11 +135,9 @@ class StreamConnection:
     def _pass_on_questions(self, exchange: Exchange) -> None:
         """Questions that came with a call that is withdrawn may be another call's of the same caller: they go there."""
         other = self._latest() if self.ends.exclusive else None
-        if other is not None:
-            for key, question in exchange.questions.items():
-                other.ask(exchange.asked[key], question)
-        exchange.questions = {}
-        exchange.asked.clear()
+        for server_id, question in exchange.give_up_questions():
+            if other is not None:
+                other.ask(server_id, question)
 
     def notify(self, method: str, params: bytes) -> None:
         if not self._ended:
@@ -194,6 +192,11 @@ class StreamConnection:
         exchange = self._open.pop(message.number, None)
         if exchange is None:
             return  # too late, twice, or never asked for
+        if exchange.questions and exchange.waiting:
+            # It asked, and answered before anybody could be asked: so the question was not about this call.
+            other = self._latest() if self.ends.exclusive else None
+            for server_id, question in exchange.give_up_questions():
+                self._put(other, server_id, question)
         try:
             exchange.settle(checked_reply(exchange, message.result, message.error, modern=self.profile.modern))
         except ProtocolError as error:
@@ -226,17 +229,21 @@ class StreamConnection:
         if message.method == "ping":
             self._answer(message.id, Answer(result=b"{}"))
             return
+        # It names its task; or every call on this stream is the owner's, so that it reaches the right caller.
         exchange = self._about_task(message.params) or (self._latest() if self.ends.exclusive else None)
+        self._put(exchange, message.id, Question(message.method, message.params))
+
+    def _put(self, exchange: Exchange | None, server_id: bytes, question: Question) -> None:
+        """Ask the caller of a call, or else the owner of the connection; where neither is, the server hears that."""
         if exchange is not None:
-            # It names its task; or every call on this stream is the owner's, so that it reaches the right caller.
-            exchange.ask(message.id, Question(message.method, message.params))
+            exchange.ask(server_id, question)
         elif self.ends.ask_owner is not None:
-            told_owner(self.ends.ask_owner(message.method, message.params), lambda a: self._answer(message.id, a))
+            told_owner(self.ends.ask_owner(question.method, question.params), lambda a: self._answer(server_id, a))
         else:
             call = self._only_one() if time.monotonic() >= self._in_doubt_until else None
             if call is not None:
-                call.refused += (Question(message.method, message.params),)
-            self._answer(message.id, refusal(message.method))
+                call.refused += (question,)
+            self._answer(server_id, refusal(question.method))
 
     def _unreadable(self, head: bytes, tail: bytes, what: str) -> None:
         number = guess_number(head, tail)
