@@ -271,11 +271,27 @@ async def test_a_call_whose_server_died_after_asking_is_tried_anew(tmp_path: Pat
 
 async def kill_servers(at: Till) -> int:
     """End every process of the server, and wait until the gateway knows."""
-    children = [p for p in psutil.Process().children(recursive=True) if str(at.folder / "log") in p.cmdline()]
+    children = [p for p in psutil.Process().children(recursive=True) if str(at.folder / "log") in command_of(p)]
     for child in children:
         child.kill()
-    await until(lambda: not any(child.is_running() and child.status() != "zombie" for child in children))
+    await until(lambda: all(is_over(child) for child in children))
     return len(children)
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    """How a process was started; nothing for one that has just ended."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
+
+
+def is_over(process: psutil.Process) -> bool:
+    """Whether a process has ended, noticed by its parent or not."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 async def test_a_tool_that_its_server_does_not_list_is_marked_all_the_same(

@@ -89,19 +89,47 @@ _simple = st.fixed_dictionaries(
     {"type": st.sampled_from(["string", "number", "integer", "boolean"])},
     optional={"description": _texts, "title": _texts, "default": _json},
 )
-_simple_roots = st.fixed_dictionaries(
-    {"type": st.just("object"), "properties": st.dictionaries(_names, _simple, min_size=1, max_size=3)}
+_mild = st.one_of(
+    _simple,
+    st.fixed_dictionaries({"type": st.sampled_from([["string", "null"], ["integer", "null"], "null"])}),
+    st.fixed_dictionaries({"type": st.just("string"), "enum": st.lists(st.sampled_from("xyz"), min_size=1)}),
+    st.fixed_dictionaries({"type": st.just("integer"), "minimum": st.integers(), "maximum": st.integers()}),
+)
+
+
+def _mild_objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects open or closed, their members required or not: each vendor can say some of them."""
+    members = st.dictionaries(st.sampled_from(["a", "b", "city"]), inner, min_size=1, max_size=3)
+    return st.builds(_mild_object, members, st.booleans(), st.booleans())
+
+
+def _mild_object(named: dict[str, Any], needed: bool, closed: bool) -> dict[str, Any]:
+    required = {"required": list(named)} if needed else {}
+    return {"type": "object", "properties": named, **required, **({"additionalProperties": False} if closed else {})}
+
+
+_nested = st.recursive(
+    _mild,
+    lambda inner: st.one_of(
+        _mild_objects(inner),
+        st.fixed_dictionaries({"type": st.just("array"), "items": inner}),
+        st.fixed_dictionaries({"anyOf": st.lists(inner, min_size=2, max_size=3)}),
+    ),
+    max_leaves=4,
+)
+_mild_definitions = st.fixed_dictionaries(
+    {"name": st.just("get_weather"), "inputSchema": _mild_objects(_nested)}, optional={"description": _texts}
 )
 schemas = st.recursive(_simple | st.booleans(), _schemas, max_leaves=8)
-definitions: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+_wild_definitions = st.fixed_dictionaries(
     {
         "name": st.sampled_from(["get_weather", "a.b", "do it", "9lives"]) | st.text(min_size=1, max_size=80),
-        "inputSchema": _simple_roots | _schemas(schemas) | _json,
+        "inputSchema": _mild_objects(_nested) | _schemas(schemas) | _json,
     },
     optional={
         "description": _texts | st.none(),
         "title": _texts,
-        "outputSchema": _simple_roots | schemas,
+        "outputSchema": _mild_objects(_nested) | schemas,
         "annotations": st.dictionaries(st.sampled_from(["title", "readOnlyHint", "tags", "x"]), _json, max_size=2),
         "_meta": st.dictionaries(
             st.sampled_from(["defer_loading", "allowed_callers", "input_examples", "when_to_use", "tags", "category"]),
@@ -113,3 +141,5 @@ definitions: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "x-unknown": _json,
     },
 )
+definitions: st.SearchStrategy[dict[str, Any]] = _mild_definitions | _wild_definitions
+"""Half of them such that most vendors lose nothing, half such that nobody should send them."""
