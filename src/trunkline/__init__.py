@@ -9,6 +9,7 @@ __all__ = [
     "DEFAULT_BATCH_CONFIG",
     "DEFAULT_CACHE_CONFIG",
     "DEFAULT_ROUTER_CONFIG",
+    "TOOL_COMPATIBILITY",
     "Annotations",
     "BatchConfig",
     "BatchRequest",
@@ -17,6 +18,7 @@ __all__ = [
     "CacheStats",
     "CallNext",
     "Config",
+    "Converted",
     "Elicitation",
     "ElicitationManager",
     "ElicitationManagerConfig",
@@ -25,6 +27,7 @@ __all__ = [
     "FileReference",
     "FormField",
     "Hub",
+    "Loss",
     "MultiServerConfig",
     "MultiServerManager",
     "RequestBatcher",
@@ -42,6 +45,7 @@ __all__ = [
     "ToolCache",
     "ToolCallBatcher",
     "ToolContext",
+    "ToolConverterOptions",
     "ToolIntegrationManager",
     "ToolMiddleware",
     "ToolResult",
@@ -50,6 +54,8 @@ __all__ = [
     "ToolWrapperOptions",
     "TrunklineError",
     "__version__",
+    "batch_convert_from_mcp",
+    "batch_convert_to_mcp",
     "confirmation_middleware",
     "create_annotated_tool",
     "create_confirmation_middleware",
@@ -64,11 +70,16 @@ __all__ = [
     "create_timeout_middleware",
     "create_tool_cache",
     "create_tool_call_batcher",
+    "create_tool_from_function",
     "create_tool_middleware_chain",
     "create_tool_result_cache",
     "create_tool_router",
     "create_validation_middleware",
     "filter_tools_by_annotations",
+    "from_anthropic",
+    "from_gemini",
+    "from_mcp_tool",
+    "from_openai",
     "get_annotation_summary",
     "get_tool_safety_level",
     "global_elicitation_manager",
@@ -82,7 +93,13 @@ __all__ = [
     "merge_annotations",
     "open_hub",
     "requires_confirmation",
+    "sanitize_tool_name",
+    "to_anthropic",
+    "to_gemini",
+    "to_mcp_tool",
+    "to_openai",
     "validate_annotations",
+    "validate_tool_name",
     "validation_middleware",
     "wrap_tool_with_elicitation",
     "wrap_tools_with_elicitation",
@@ -144,6 +161,15 @@ if TYPE_CHECKING:
         requires_confirmation,
         validate_annotations,
     )
+    from trunkline.catalog.convert.anthropic import from_anthropic, to_anthropic
+    from trunkline.catalog.convert.function import create_tool_from_function
+    from trunkline.catalog.convert.gemini import from_gemini, to_gemini
+    from trunkline.catalog.convert.loss import Converted, Loss
+    from trunkline.catalog.convert.matrix import TOOL_COMPATIBILITY
+    from trunkline.catalog.convert.mcp import batch_convert_from_mcp, batch_convert_to_mcp, from_mcp_tool, to_mcp_tool
+    from trunkline.catalog.convert.naming import sanitize_tool_name, validate_tool_name
+    from trunkline.catalog.convert.openai import from_openai, to_openai
+    from trunkline.catalog.convert.options import ToolConverterOptions
     from trunkline.config import Config, ServerSpec
     from trunkline.control.grouping import MultiServerConfig
     from trunkline.control.groups import MultiServerManager, global_multi_server_manager
@@ -153,6 +179,15 @@ if TYPE_CHECKING:
     from trunkline.tool import Annotations, Tool, ToolResult
 
 _NAMES = {
+    "catalog.convert.anthropic": "from_anthropic to_anthropic",
+    "catalog.convert.function": "create_tool_from_function",
+    "catalog.convert.gemini": "from_gemini to_gemini",
+    "catalog.convert.loss": "Converted Loss",
+    "catalog.convert.matrix": "TOOL_COMPATIBILITY",
+    "catalog.convert.mcp": "batch_convert_from_mcp batch_convert_to_mcp from_mcp_tool to_mcp_tool",
+    "catalog.convert.naming": "sanitize_tool_name validate_tool_name",
+    "catalog.convert.openai": "from_openai to_openai",
+    "catalog.convert.options": "ToolConverterOptions",
     "balance.member": "ServerWeight",
     "balance.roster": "ServerGroup ServerInfo",
     "call.batch": "BatchConfig BatchRequest BatchResult DEFAULT_BATCH_CONFIG RequestBatcher create_request_batcher",

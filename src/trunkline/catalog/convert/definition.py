@@ -58,7 +58,9 @@ def write(tool: Tool, said: Annotations, options: ToolConverterOptions, ledger: 
     if kept is None or tool.input_schema != before.input_schema:
         result["inputSchema"] = tool.input_schema
     if tool.output_schema != before.output_schema:
-        _put(result, "outputSchema", tool.output_schema)
+        result["outputSchema"] = tool.output_schema
+    if tool.output_schema is None and before.output_schema is not None:
+        del result["outputSchema"]
     meta = {key: value for key, value in tool.meta.items() if key != DEFINITION}
     if tool.category != before.category:
         _put(meta, "category", tool.category)
@@ -89,7 +91,9 @@ def _hints(definition: Mapping[str, Any], meta: Mapping[str, Any]) -> Annotation
     ours = as_object(meta.get(HINTS)) or {}
     good = {name: ours[name] for name in _OURS if name in ours and not validate_annotations({name: ours[name]})}
     tags = meta.get("tags")
-    words = tuple(tag for tag in cast(list[Any], tags) if isinstance(tag, str) and tag) if isinstance(tags, list) else ()
+    words = (
+        tuple(tag for tag in cast(list[Any], tags) if isinstance(tag, str) and tag) if isinstance(tags, list) else ()
+    )
     return merge_annotations(
         from_mcp(as_object(definition.get("annotations")) or {}),
         dataclasses.replace(UNKNOWN, **good, tags=words, title=_text(definition.get("title"))),

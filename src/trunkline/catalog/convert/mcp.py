@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from trunkline.catalog.annotations import effective, merge_annotations
-from trunkline.catalog.convert.definition import NAME, origin, read, write
+from trunkline.catalog.convert.definition import DEFINITION, NAME, as_object, origin, read, write
 from trunkline.catalog.convert.loss import Converted, Ledger
 from trunkline.catalog.convert.matrix import compatibility_of
 from trunkline.catalog.convert.naming import (
@@ -57,9 +57,10 @@ def from_mcp_tool(
         said = effective(said, tool.name, tool.description, tool.input_schema)
     tool = tool.annotated(said)
     if not options.preserve_metadata:
-        for key in tool.meta.get("_meta", {}):
+        for key in as_object(definition.get("_meta")) or ():
             ledger.add(("_meta", key), "dropped", "Metadata is not preserved.")
-        tool = dataclasses.replace(tool, meta={}, category="")
+        rest = {member: value for member, value in definition.items() if member != "_meta"}
+        tool = dataclasses.replace(tool, meta={DEFINITION: rest}, category="")
     return ledger.close(dataclasses.replace(tool, name=_bare_name(definition, options)))
 
 
@@ -76,8 +77,8 @@ def batch_convert_to_mcp(
         result.append(converted.value)
         ledger.extend(loss.below(place) for loss in converted.losses)
     wanted = [definition["name"] for definition in result]
-    sources = [_source(tool, with_prefix(options.namespace_prefix, tool.name), wanted) for tool in listed]
-    for place, name in enumerate(distinct(wanted, sources)):
+    given = [with_prefix(options.namespace_prefix, tool.name) for tool in listed]
+    for place, name in enumerate(distinct(wanted, given, [tool.server for tool in listed])):
         if name != wanted[place]:
             _note_collision(place, wanted[place], name, ledger)
             result[place] = result[place] | {"name": name}
@@ -141,15 +142,8 @@ def _bare_name(definition: Mapping[str, Any], options: ToolConverterOptions) -> 
     name = str(definition["name"])
     prefix = options.remove_namespace_prefix
     bare = without_prefix(prefix, name)
-    meta = definition.get("_meta")
-    if bare != name and isinstance(meta, Mapping) and isinstance(meta.get(NAME), str):  # pyright: ignore[reportUnknownMemberType] # JSON on its way through
-        return str(meta[NAME])  # pyright: ignore[reportUnknownArgumentType] # JSON on its way through
-    return bare
-
-
-def _source(tool: Tool, full: str, wanted: list[str]) -> str:
-    # Namesakes of several servers are told apart by their server; a tool that got its own name keeps it.
-    return full if wanted.count(full) == 1 or not tool.server else f"{tool.server}\0{full}"
+    original = (as_object(definition.get("_meta")) or {}).get(NAME)
+    return original if bare != name and isinstance(original, str) and original else bare
 
 
 def _note_collision(place: int, wanted: str, name: str, ledger: Ledger) -> None:
@@ -169,7 +163,7 @@ def _fit(definition: Definition, revision: str, ledger: Ledger) -> None:
         if member in definition and not fits:
             del definition[member]
             ledger.add((member,), "dropped", f"MCP {revision} has no such member.")
-    output = definition.get("outputSchema")
-    if isinstance(output, Mapping) and output.get("type") != "object" and not known.any_output:  # pyright: ignore[reportUnknownMemberType] # JSON on its way through
+    output = as_object(definition.get("outputSchema"))
+    if output is not None and output.get("type") != "object" and not known.any_output:
         del definition["outputSchema"]
         ledger.add(("outputSchema",), "dropped", f"In MCP {revision} a result is an object.")

@@ -24,7 +24,9 @@ class NameRule:
 
     def allows(self, name: str) -> bool:
         """Whether the name can stay as it is."""
-        return re.fullmatch(rf"(?=[{self.first or self.letters}])[{self.letters}]{{1,{self.longest}}}", name) is not None
+        return (
+            re.fullmatch(rf"(?=[{self.first or self.letters}])[{self.letters}]{{1,{self.longest}}}", name) is not None
+        )
 
 
 MCP = NameRule("MCP", r"a-zA-Z0-9_.\-", 128)
@@ -68,11 +70,13 @@ def sanitize_tool_name(name: str, *, rule: NameRule = MCP) -> str:
     return plain if len(plain) <= rule.longest else _signed(plain, name, rule)
 
 
-def distinct(wanted: Sequence[str], sources: Sequence[str], *, rule: NameRule = MCP) -> list[str]:
+def distinct(
+    wanted: Sequence[str], given: Sequence[str], servers: Sequence[str] = (), *, rule: NameRule = MCP
+) -> list[str]:
     """The names wanted, each only once.
 
-    Of several that want one name, the one whose source is that very name keeps it. The others get a hash of their
-    source, so that the result does not depend on their order.
+    Of several that want one name, the only one that was given that very name keeps it. The others get a hash of
+    their server and of what they were given, so that the result does not depend on their order.
     """
     claims: dict[str, list[int]] = {}
     for place, name in enumerate(wanted):
@@ -80,11 +84,12 @@ def distinct(wanted: Sequence[str], sources: Sequence[str], *, rule: NameRule = 
     result = list(wanted)
     taken = set(claims)
     for name, places in claims.items():
-        named = [place for place in places if sources[place] == name]
+        named = [place for place in places if given[place] == name]
         keeper = named[0] if len(named) == 1 else -1
         for place in places if len(places) > 1 else ():
             if place != keeper:
-                result[place] = _free(name, sources[place], taken, rule)
+                source = f"{servers[place]}\0{given[place]}" if servers else given[place]
+                result[place] = _free(name, source, taken, rule)
                 taken.add(result[place])
     return result
 
