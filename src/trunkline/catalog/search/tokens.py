@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from sys import intern
 
 from trunkline.catalog.search.stem import stem
 
 
 def terms(text: str) -> list[str]:
     """The terms of a text, in its order, with repetitions; stop words included."""
-    if not text.isascii():
-        text = _plain(text)
     found: list[str] = []
-    for word in _WORDS(text):
-        found += _parts(word)
+    for word in _WORDS(_plain(text)):
+        found += _stems(word)
     return found
+
+
+def spellings(text: str) -> list[tuple[str, str]]:
+    """The terms of a text, each with the word it was made of."""
+    return [(stem(piece), piece) for word in _WORDS(_plain(text)) for piece in _pieces(word)]
 
 
 def is_stop(term: str) -> bool:
@@ -30,15 +34,18 @@ def is_filler(term: str) -> bool:
 
 
 @lru_cache(maxsize=50_000)
-def _parts(word: str) -> tuple[str, ...]:
+def _stems(word: str) -> tuple[str, ...]:
+    return tuple(intern(stem(piece)) for piece in _pieces(word))
+
+
+def _pieces(word: str) -> list[str]:
     if _UNSPACED(word):
-        return tuple(_pairs(word))
+        return _pairs(word)
     pieces = [piece.casefold() for piece in _PIECES(word)]
-    parts = [stem(piece) for piece in pieces]
     # `GitHub`, `e-mail` and `base64` are also written as one word.
     if len(pieces) in (2, 3) and len(word) <= _LONGEST_COMPOUND and not _SNAKE(word):
-        parts.append(stem("".join(pieces)))
-    return tuple(parts)
+        pieces.append("".join(pieces))
+    return pieces
 
 
 def _pairs(run: str) -> list[str]:
@@ -46,7 +53,7 @@ def _pairs(run: str) -> list[str]:
     found: list[str] = []
     for piece in _SCRIPTS(run):
         if not _UNSPACED(piece):
-            found += _parts(piece)
+            found += _pieces(piece)
         elif len(piece) == 1:
             found.append(piece)
         else:
@@ -56,6 +63,8 @@ def _pairs(run: str) -> list[str]:
 
 def _plain(text: str) -> str:
     """Full-width letters made narrow, and accents taken off: who types `resume` finds `résumé`."""
+    if text.isascii():
+        return text
     decomposed = unicodedata.normalize("NFKD", text)
     return unicodedata.normalize("NFC", _ACCENTS("", decomposed))
 
@@ -70,20 +79,16 @@ _SCRIPTS = re.compile(f"[{_NO_SPACES}]+|[^{_NO_SPACES}]+").findall
 _ACCENTS = re.compile("[\u0300-\u036f]").sub
 
 # Verbs are not among them: `get`, `find` and `do` tell tools apart.
-_STOP = frozenset(
-    stem(word)
-    for word in """
+_STOP_WORDS = """
     a about after all also an and any are as at be because been before being both but by can could did does each few
     for from had has have having he her here hers him his how i if in into is it its itself just me more most my
     no nor not of off on once only or other our out over own per same she should so some such than that the their
     them then there these they this those through to too under until up us very was we were what when where which while
     who whom why will with would you your yours am s t re ve ll d m via within without using
-    """.split()
-)
-_FILLER = frozenset(
-    stem(word)
-    for word in """
+"""
+_COURTESIES = """
     please help want need like know tell give thanks thank kindly hello hi hey let may might must shall wish
-    looking trying able assist assistance interested would using used use provide
-    """.split()
-)
+    looking trying able assist assistance interested used use provide
+"""
+_STOP = frozenset(map(stem, _STOP_WORDS.split()))
+_FILLER = frozenset(map(stem, _COURTESIES.split()))

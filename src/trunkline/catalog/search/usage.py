@@ -1,0 +1,42 @@
+"""What use teaches: of tools that fit alike, those that lately served come first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+_MOST_KEYS = 10_000
+
+
+class Usage:
+    """How tools fared, fading with time; it parts near ties, and is too small to pass a better match."""
+
+    def __init__(
+        self, *, most: float = 0.03, half_life: float = 86_400.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.most = most
+        """The greatest boost of a score."""
+        self._half_life = half_life
+        self._clock = clock
+        self._kept: dict[str, tuple[float, float, float]] = {}
+
+    def record(self, key: str, *, ok: bool) -> None:
+        """A call of the tool has ended."""
+        good, bad, now = self._faded(key)
+        self._kept.pop(key, None)
+        self._kept[key] = (good + ok, bad + (not ok), now)
+        if len(self._kept) > _MOST_KEYS:
+            del self._kept[next(iter(self._kept))]
+
+    def boost(self, key: str) -> float:
+        """What the tool's score gains, 0 to `most`: much for many late successes, nothing for failures."""
+        if key not in self._kept:
+            return 0.0
+        good, bad, _ = self._faded(key)
+        return self.most * good / (good + bad + 1.0)
+
+    def _faded(self, key: str) -> tuple[float, float, float]:
+        now = self._clock()
+        good, bad, then = self._kept.get(key, (0.0, 0.0, now))
+        fading = 0.5 ** ((now - then) / self._half_life)
+        return good * fading, bad * fading, now
