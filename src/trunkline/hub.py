@@ -7,11 +7,11 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from trunkline.balance.budget import RetryBudget
 from trunkline.call.around import MiddlewareStage, result_of
@@ -54,7 +54,7 @@ from trunkline.model import (
 )
 from trunkline.reading import find_file, load
 from trunkline.tasks import Tasks, open_tasks
-from trunkline.tool import NO_OPTIONS, Annotations, ToolOptions, ToolResult
+from trunkline.tool import NO_OPTIONS, Annotations, Safety, ToolOptions, ToolResult
 from trunkline.upstream.connection import CLIENT_INFO, Connection
 from trunkline.upstream.exchange import Exchange
 from trunkline.upstream.pool import Line, Outside, Pool, open_pool
@@ -64,6 +64,9 @@ from trunkline.wire.era import MODERN_VERSIONS
 from trunkline.wire.members import decode, encode
 from trunkline.wire.questions import not_asked, read_input_required
 from trunkline.wire.seal import Seal
+
+if TYPE_CHECKING:
+    from trunkline.control.finding import Finding, Found
 
 log = logging.getLogger("trunkline")
 
@@ -87,6 +90,7 @@ class Hub:
         self._shelf = Shelf(config.home)
         self._supervisors: dict[str, tuple[Supervisor, asyncio.Task[Any]]] = {}
         self._hearers: list[Heard] = []
+        self._finding: Finding | None = None
         self.ask_owner: AskOwner = _nobody
         """How the gateway is asked on behalf of a server that asks outside a call."""
         self.open_page: OpenPage | None = None
@@ -201,6 +205,25 @@ class Hub:
         """Every tool that can be called, after a moment for servers that only just start."""
         await self.settle()
         return list(self.snapshot.tools.values())
+
+    async def find(
+        self,
+        query: str | Sequence[str],
+        *,
+        limit: int = 10,
+        min_score: float | None = None,
+        servers: Collection[str] = (),
+        safety: Safety | None = None,
+    ) -> list[Found]:
+        """The tools that fit a prompt best, or each of several queries; an empty list means that nothing does."""
+        await self.settle()
+        if self._finding is None:
+            from trunkline.control.finding import Finding
+
+            self._finding = Finding()
+        return await self._finding.find(
+            query, self.snapshot, limit=limit, min_score=min_score, servers=servers, safety=safety
+        )
 
     def annotations(self, tool: str) -> Annotations | None:
         """How a tool behaves, as far as is known; `None` when there is no such tool."""

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -306,3 +307,16 @@ def test_details_of_a_server_that_fails_are_what_it_said(home: dict[str, str]) -
 
     assert "exited with code 3" in done.stdout
     assert only.stdout.strip() == ""
+
+
+def test_search_finds_tools_by_what_they_do_and_says_so_when_none_fits(home: dict[str, str]) -> None:
+    run("add", "notes", sys.executable, "-m", "trunkline.demo.notes", env=home)
+
+    found = run("search", "throw a note away", "--format", "json", env=home)
+    nothing = run("search", "bake a chocolate cake", env=home)
+    nowhere = run("search", "notes", "--server", "nots", env=home)
+
+    assert json.loads(found.stdout)["tools"][0]["tool"] == "delete_note"
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+    assert "Nothing fits" in nothing.stderr
+    assert nowhere.returncode == 2
