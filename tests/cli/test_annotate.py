@@ -252,7 +252,8 @@ def test_what_words_alone_say_is_shown_without_what_anybody_declares(tmp_path: P
 
     assert json.loads(known.stdout)["tools"][0]["annotations"]["destructive_hint"] is False
     assert json.loads(inferred.stdout)["tools"][0]["annotations"]["destructive_hint"] is True
-    assert json.loads(odd.stdout)["tools"][0]["annotations"]["destructive_hint"] is False
+    assert json.loads(odd.stdout)["tools"][0]["annotations"]["read_only_hint"] is False
+    assert "destructive_hint" not in json.loads(odd.stdout)["tools"][0]["annotations"]
 
 
 def test_contradictions_are_found_and_the_exit_code_says_so(tmp_path: Path) -> None:
