@@ -320,3 +320,11 @@ def test_search_finds_tools_by_what_they_do_and_says_so_when_none_fits(home: dic
     assert (nothing.returncode, nothing.stdout) == (1, "")
     assert "Nothing fits" in nothing.stderr
     assert nowhere.returncode == 2
+
+
+def test_a_text_that_looks_like_a_number_reaches_a_tool_that_wants_text_as_text(home: dict[str, str]) -> None:
+    add_faulty("one", home)
+
+    said = run("exec", "echo", "text=5", "--format", "compact", env={**home, "TRUNKLINE_MIDDLEWARE_VALIDATE": "true"})
+
+    assert (said.returncode, said.stdout.strip()) == (0, "5")

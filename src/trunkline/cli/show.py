@@ -25,7 +25,11 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
         "servers", parents=[common, formatted], help="start the servers and show how they fare"
     )
     servers.add_argument("--status", choices=[state.value for state in State], help="only those in this state")
-    servers.add_argument("--detailed", action="store_true", help="also versions, lists, and what a failing server said")
+    servers.add_argument(
+        "--detailed",
+        action="store_true",
+        help="also versions, lists, how calls of the running gateway went, and what a failing server said",
+    )
     _add_timeout(servers)
     servers.set_defaults(run=_servers)
     tools = commands.add_parser("tools", parents=[common, formatted], help="list the tools of all servers")

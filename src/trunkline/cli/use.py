@@ -7,7 +7,7 @@ import dataclasses
 import json
 import sys
 import time
-from typing import Any
+from typing import Any, cast
 
 from trunkline.call.elicit.terminal import TerminalHandler
 from trunkline.cli.open import opened, read_config, run
@@ -16,8 +16,9 @@ from trunkline.cli.show import described
 from trunkline.config import Config
 from trunkline.errors import ConfigError, UnknownNameError, UnreachableError
 from trunkline.gateway.admin import count
-from trunkline.model import Kind, ServerView, State
+from trunkline.model import Entry, Kind, ServerView, State
 from trunkline.tool import ToolResult
+from trunkline.wire.members import decode_object
 
 
 def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
@@ -49,8 +50,8 @@ def _exec(options: argparse.Namespace) -> int:
     pairs = [word for word in options.names if "=" in word]
     if len(names) > 2:
         raise ConfigError("There are too many names.", hint="Write SERVER TOOL, then KEY=VALUE.")
-    arguments = {**_params(options.params), **dict(_pair(word) for word in pairs)}
-    shown, result = run(lambda: _call(config, names, arguments, options.timeout))
+    words = dict(word.split("=", 1) for word in pairs)
+    shown, result = run(lambda: _call(config, names, _params(options.params), words, options.timeout))
     if options.format == "json":
         print_json(json.loads(result.raw))
     elif options.format == "compact":
@@ -60,7 +61,9 @@ def _exec(options: argparse.Namespace) -> int:
     return 1 if result.is_error else 0
 
 
-async def _call(config: Config, names: list[str], arguments: dict[str, Any], timeout: float) -> tuple[str, ToolResult]:
+async def _call(
+    config: Config, names: list[str], params: dict[str, Any], words: dict[str, str], timeout: float
+) -> tuple[str, ToolResult]:
     only = names[0] if len(names) == 2 else ""
     known = (*config.servers, *config.groups)
     if only and only not in known:
@@ -72,6 +75,7 @@ async def _call(config: Config, names: list[str], arguments: dict[str, Any], tim
             if (only and only in (entry.server, *entry.members) and names[1] in (entry.name, entry.shown)) or (
                 not only and names[0] == entry.shown
             ):
+                arguments = {**params, **_read(words, entry)}
                 return entry.shown, await hub.call(entry.shown, arguments, timeout=timeout, cached=False)
         view = hub.snapshot.servers.get(only)
         if view is not None and view.state in (State.UNREACHABLE, State.NEEDS_AUTHORIZATION):
@@ -102,12 +106,22 @@ def _params(text: str | None) -> dict[str, Any]:
     return value  # type: ignore[reportUnknownVariableType]
 
 
-def _pair(word: str) -> tuple[str, Any]:
-    key, _, value = word.partition("=")
-    try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, value
+def _read(words: dict[str, str], entry: Entry) -> dict[str, Any]:
+    """Arguments as they were typed: JSON where it is some, but a text where the tool wants one."""
+    schema: Any = decode_object(entry.definition).get("inputSchema")
+    known: Any = schema.get("properties") if isinstance(schema, dict) else None  # type: ignore[reportUnknownMemberType]
+    properties = cast("dict[str, Any]", known) if isinstance(known, dict) else {}
+    found: dict[str, Any] = {}
+    for key, text in words.items():
+        wanted = properties.get(key)
+        if isinstance(wanted, dict) and cast("dict[str, Any]", wanted).get("type") == "string":
+            found[key] = text
+            continue
+        try:
+            found[key] = json.loads(text)
+        except ValueError:
+            found[key] = text
+    return found
 
 
 def _print_result(shown: str, result: ToolResult) -> None:
