@@ -31,8 +31,10 @@ class ElicitStage:
         if call.ask is None:
             return reply
         original = call.params
-        for rounds in range(ROUNDS):
+        for rounds in range(ROUNDS + 1):
             if reply.questions and reply.parked is not None:
+                if rounds == ROUNDS:
+                    break
                 answers = await self._answers(call, reply)
                 reply = await call_next(dataclasses.replace(call, parked=reply.parked, answers=answers))
                 continue
@@ -40,6 +42,8 @@ class ElicitStage:
             if asked is None:
                 reply.asked = rounds > 0
                 return reply
+            if rounds == ROUNDS:
+                break
             questions, state = asked
             answers = await self._ask(call, questions)
             failed = [one.error for key, one in answers.items() if one.error and not _may_be_cancelled(questions[key])]
