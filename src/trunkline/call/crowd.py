@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from trunkline.call.flight import Flights
 from trunkline.call.lanes import Lanes
-from trunkline.call.sameness import sameness
+from trunkline.call.sameness import sameness, share
 from trunkline.call.stage import Handler
 from trunkline.model import Call, Reply
 from trunkline.upstream.pool import askable
@@ -37,15 +39,8 @@ class BatchStage:
 
     async def _together(self, key: str, call: Call, call_next: Handler) -> Reply:
         """Equal calls that read share one; who was not the one to ask gets a copy of the answer, and no question."""
-        mine: list[Reply] = []
-
-        async def work() -> Reply:
-            mine.append(await self._pass(call, call_next))
-            return mine[0]
-
-        # One who has less time than the others must not end their wait.
-        reply = await self._flights.join(f"{key} {call.timeout:g}", work)
-        if mine:
+        reply, own = await share(self._flights, key, call, partial(self._pass, call, call_next))
+        if own:
             return reply
         if reply.questions or reply.error or b"input_required" in reply.result:
             return await self._pass(call, call_next)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from trunkline.call.cache import ToolCache
 from trunkline.call.flight import Flights
 from trunkline.call.results import is_final
-from trunkline.call.sameness import sameness
+from trunkline.call.sameness import sameness, share
 from trunkline.call.stage import Handler
 from trunkline.config import CacheSection
 from trunkline.model import Call, Reply
@@ -51,16 +51,15 @@ class CacheStage:
             return Reply(result=kept.result if ttl > 0 else _aged(kept), modern=kept.modern)
         if ttl < 0:  # a resource: only its answer says whether it may be kept, so nobody waits for it
             return self._keep(key, call, ttl, await call_next(call))
-        mine: list[Reply] = []
 
-        async def work() -> Reply:
-            mine.append(self._keep(key, call, ttl, await call_next(call)))
-            return mine[0]
+        async def made() -> Reply:
+            return self._keep(key, call, ttl, await call_next(call))
 
-        # One who has less time than the others must not end their wait.
-        reply = await self._flights.join(f"{key} {call.timeout:g}", work)
-        if mine or _shareable(reply):
-            return reply if mine else Reply(result=reply.result, modern=reply.modern)
+        reply, own = await share(self._flights, key, call, made)
+        if own:
+            return reply
+        if _shareable(reply):
+            return Reply(result=reply.result, modern=reply.modern)
         return await call_next(call)  # another's question or error is not ours
 
     def forget(self, server: str) -> None:

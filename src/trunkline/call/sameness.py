@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
+from trunkline.call.flight import Flights
 from trunkline.call.results import result_key
-from trunkline.model import Call
+from trunkline.model import Call, Reply
 from trunkline.upstream.pool import askable
 from trunkline.wire.members import is_object, read_members
 from trunkline.wire.meta import PREFIX
@@ -25,6 +28,21 @@ def sameness(call: Call, server: str) -> str:
     session = call.caller.owner if askable(call.caller.capabilities) != b"{}" else ""
     tenant = f"{call.scope.app} {call.scope.user} {session}"
     return result_key(f"{call.method} {name}", params.get("arguments", b"{}"), server=server, tenant=tenant)
+
+
+async def share(
+    flights: Flights[Reply], same: str, call: Call, run: Callable[[], Awaitable[Reply]]
+) -> tuple[Reply, bool]:
+    """The reply of one call for all that are the same, and whether that was this call's own."""
+    led = False
+
+    async def lead() -> Reply:
+        nonlocal led
+        led = True
+        return await run()
+
+    # One who has less time than the others must not end their wait.
+    return await flights.join(f"{same} {call.timeout:g}", lead), led
 
 
 def _harmless(meta: bytes) -> bool:
