@@ -51,8 +51,12 @@ def faulty_http(*flags: str) -> Generator[str]:
 def make_config(
     home: Path, servers: dict[str, Any], *, sections: Mapping[str, Any] | None = None, **gateway: Any
 ) -> Config:
-    """A configuration with a home of its own and a free port; `sections` are further tables of the file."""
-    made = parse({"gateway": {"port": 0, **gateway}, "servers": servers, **(sections or {})}, env=os.environ)
+    """A configuration with a home of its own and a free port; `sections` are further tables of the file.
+
+    Every tool is listed, however many there are, unless a test says otherwise.
+    """
+    said = {"port": 0, "expose": "all", **gateway}
+    made = parse({"gateway": said, "servers": servers, **(sections or {})}, env=os.environ)
     return dataclasses.replace(made, home=home)
 
 

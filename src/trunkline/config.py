@@ -15,6 +15,8 @@ from typing import Any, Literal, cast
 
 from trunkline.tool import ToolOptions
 
+Expose = Literal["auto", "all", "search"]
+
 
 @dataclass(frozen=True)
 class GatewayConfig:
@@ -40,6 +42,12 @@ class GatewayConfig:
     """What happens to equal names without a prefix: prefix those, keep the first or last server's, or show none."""
     prefer: tuple[str, ...] = ()
     """Servers that win a conflict of names, in this order, before `conflicts` is asked."""
+    expose: Expose = "auto"
+    """`all` lists every tool, `search` those pinned, `search_tools` and `call_tool`; `auto` decides by their number."""
+    expose_limit: int = 30
+    """Tools that `auto` lists; beyond so many, callers search."""
+    pinned: tuple[str, ...] = ()
+    """Tools that are listed where callers search as well, by the names they see or patterns: `github__*`."""
     page_size: int = 1000
     """Entries in one page of a list."""
     settle: float = 0.3
@@ -152,6 +160,39 @@ class GroupSpec:
 
 
 @dataclass(frozen=True)
+class ProfileSpec:
+    """`[profiles.NAME]`: what callers at `/mcp/NAME` have; what it does not say is as at `/mcp`."""
+
+    name: str = ""
+    expose: Literal[""] | Expose = ""
+    """How tools are shown; default is the gateway's."""
+    pinned: tuple[str, ...] = ()
+    """Tools that are listed where callers search as well; default is the gateway's."""
+    servers: tuple[str, ...] = ()
+    """Servers and groups it has, with all that they offer; default is every one."""
+    hidden: tuple[str, ...] = ()
+    """Tools it does not have, by the names that callers see or patterns: `*__delete_*`."""
+
+
+@dataclass(frozen=True)
+class SearchSection:
+    """`[search]`: how tools are found, by `search_tools`, `hub.find` and `trunkline search`."""
+
+    strategy: Literal["regex", "bm25", "semantic", "hybrid"] = "hybrid"
+    """`bm25` goes by words, `semantic` by meaning, `hybrid` by both; meaning needs `trunkline[semantic]`."""
+    limit: int = 5
+    """Tools that `search_tools` gives for each query, unless it is asked for another number."""
+    min_score: float = 0.3
+    """What fits less, from 0 to 1, is not found."""
+    budget: int = 4000
+    """Tokens that an answer of `search_tools` may have; definitions that do not fit are shortened."""
+    learn: bool = True
+    """Of tools that fit alike, put those first that lately served the same user and thread."""
+    query_timeout: float = 0.3
+    """Seconds that a search waits for the vector of its query before it goes by words alone."""
+
+
+@dataclass(frozen=True)
 class CacheSection:
     """`[cache]`: answers of tools that only read are kept a while, apart for every user."""
 
@@ -248,6 +289,8 @@ class Config:
     gateway: GatewayConfig = field(default_factory=GatewayConfig)
     servers: Mapping[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
     groups: Mapping[str, GroupSpec] = field(default_factory=dict[str, GroupSpec])
+    profiles: Mapping[str, ProfileSpec] = field(default_factory=dict[str, ProfileSpec])
+    search: SearchSection = field(default_factory=SearchSection)
     annotations: AnnotationsSection = field(default_factory=AnnotationsSection)
     middleware: MiddlewareSection = field(default_factory=MiddlewareSection)
     cache: CacheSection = field(default_factory=CacheSection)
@@ -259,6 +302,7 @@ class Config:
 
 SECTIONS: Mapping[str, type[Any]] = {
     "gateway": GatewayConfig,
+    "search": SearchSection,
     "annotations": AnnotationsSection,
     "middleware": MiddlewareSection,
     "cache": CacheSection,

@@ -21,6 +21,7 @@ from trunkline.call.elicit.bridge import OpenPage
 from trunkline.call.elicit.here import AnswerHandler, Here
 from trunkline.call.elicit.manager import ElicitationManager
 from trunkline.call.entry import EntryStage, find_resource, unknown
+from trunkline.call.front import FrontStage, unwrap
 from trunkline.call.keep import CacheStage
 from trunkline.call.lanes import Lane, Lanes, Limits
 from trunkline.call.middleware.chain import ToolMiddleware
@@ -32,11 +33,14 @@ from trunkline.call.suspend import Suspended
 from trunkline.call.tally import Tallies
 from trunkline.call.task_log import At, Task, TaskLog
 from trunkline.call.tasks import TaskStage
+from trunkline.catalog.own import CALL, CATALOGUE
 from trunkline.config import Config, ServerSpec
+from trunkline.control.history import History
 from trunkline.control.joining import options_of
 from trunkline.control.registry import Changed, Registry
 from trunkline.control.shelf import Shelf
 from trunkline.control.supervisor import Supervisor
+from trunkline.control.views import Views
 from trunkline.errors import ServerRefusedError, UpstreamError
 from trunkline.keyfile import seal_key
 from trunkline.model import (
@@ -51,13 +55,14 @@ from trunkline.model import (
     ServerView,
     Snapshot,
     State,
+    View,
 )
 from trunkline.reading import find_file, load
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.tool import NO_OPTIONS, Annotations, Safety, ToolOptions, ToolResult
 from trunkline.upstream.connection import CLIENT_INFO, Connection
 from trunkline.upstream.exchange import Exchange
-from trunkline.upstream.pool import Line, Outside, Pool, open_pool
+from trunkline.upstream.pool import Line, Outside, Pool, askable, open_pool
 from trunkline.wire import meta
 from trunkline.wire.envelope import error_object
 from trunkline.wire.era import MODERN_VERSIONS
@@ -66,6 +71,7 @@ from trunkline.wire.questions import not_asked, read_input_required
 from trunkline.wire.seal import Seal
 
 if TYPE_CHECKING:
+    from trunkline.control.discovery import EnhancedToolDiscovery
     from trunkline.control.finding import Finding, Found
 
 log = logging.getLogger("trunkline")
@@ -87,10 +93,15 @@ class Hub:
         self._tasks = tasks
         self._specs: dict[str, ServerSpec] = {}
         self._registry = Registry(config, self._learn)
+        self._views = Views(config)
         self._shelf = Shelf(config.home)
         self._supervisors: dict[str, tuple[Supervisor, asyncio.Task[Any]]] = {}
         self._hearers: list[Heard] = []
         self._finding: Finding | None = None
+        self._news = asyncio.Event()
+        self._discovery: EnhancedToolDiscovery | None = None
+        self.history = History(config.home / "history", tasks=tasks)
+        """How the servers' tools changed, across restarts."""
         self.ask_owner: AskOwner = _nobody
         """How the gateway is asked on behalf of a server that asks outside a call."""
         self.open_page: OpenPage | None = None
@@ -206,10 +217,23 @@ class Hub:
         await self.settle()
         return list(self.snapshot.tools.values())
 
+    def view(self, profile: str = "") -> View:
+        """What the callers of a profile have, and what lists show them; without a name, those of `/mcp`."""
+        return self._views.of(profile, self.snapshot)
+
+    def enter(self, call: Call) -> Call:
+        """Take a call as its caller means it: one of `call_tool` is a call of the tool that it names."""
+        if call.name == CALL:
+            unwrap(call, self.view(call.profile))
+        return call
+
     async def find(
         self,
         query: str | Sequence[str],
         *,
+        user: str = "",
+        thread: str = "",
+        profile: str = "",
         limit: int = 10,
         min_score: float | None = None,
         servers: Collection[str] = (),
@@ -217,13 +241,40 @@ class Hub:
     ) -> list[Found]:
         """The tools that fit a prompt best, or each of several queries; an empty list means that nothing does."""
         await self.settle()
-        if self._finding is None:
-            from trunkline.control.finding import Finding
-
-            self._finding = Finding()
-        return await self._finding.find(
-            query, self.snapshot, limit=limit, min_score=min_score, servers=servers, safety=safety
+        return await self._found().find(
+            query, self.view(profile).snapshot, limit=limit, min_score=min_score, servers=servers, safety=safety
         )
+
+    async def _find(self, call: Call, query: str, snapshot: Snapshot, limit: int) -> list[Found]:
+        asked = askable(call.caller.capabilities) != b"{}"
+        return await self._found().find(query, snapshot, limit=limit, askable=asked)
+
+    async def keep_index(self) -> None:
+        """Have tools ready to be found before anybody searches, for as long as some profile searches; run as a task."""
+        while True:
+            self._news.clear()
+            snapshot = self.snapshot
+            if any(self.view(profile).searching for profile in ("", *self.config.profiles)):
+                await self._found().follow(snapshot)
+            await self._news.wait()
+
+    def _found(self) -> Finding:
+        """Made when somebody first searches: who does not need not pay for it."""
+        if self._finding is None:
+            from trunkline.control.finding import Finding, finder_for
+
+            self._finding = Finding(finder_for(self.config.search))
+        return self._finding
+
+    @property
+    def discovery(self) -> EnhancedToolDiscovery:
+        """Every tool with its category, safety and version and how its calls went; made when first asked for."""
+        if self._discovery is None:
+            from trunkline.control.discovery import EnhancedToolDiscovery
+
+            self._discovery = EnhancedToolDiscovery(calls=lambda: self.tallies.tools, history=self.history)
+            self._discovery.follow(self.snapshot)
+        return self._discovery
 
     def annotations(self, tool: str) -> Annotations | None:
         """How a tool behaves, as far as is known; `None` when there is no such tool."""
@@ -282,13 +333,17 @@ class Hub:
         self._hearers.append(listener)
         return lambda: self._hearers.remove(listener) if listener in self._hearers else None
 
-    async def watch(self, uri: str) -> Reply:
-        """Follow a resource; its changes reach `on_heard`."""
-        return await self._supervisor_of(uri, "resources/subscribe").watch(uri)
+    async def watch(self, uri: str, profile: str = "") -> Reply:
+        """Follow a resource that a profile has; its changes reach `on_heard`."""
+        if uri == CATALOGUE and self.view(profile).resources:
+            return Reply(result=b"{}")  # whoever hears of changed lists hears of it
+        return await self._supervisor_of(uri, "resources/subscribe", self.view(profile).snapshot).watch(uri)
 
     async def unwatch(self, uri: str) -> Reply:
         """Stop following a resource."""
-        return await self._supervisor_of(uri, "resources/unsubscribe").unwatch(uri)
+        if uri == CATALOGUE:
+            return Reply(result=b"{}")
+        return await self._supervisor_of(uri, "resources/unsubscribe", self.snapshot).unwatch(uri)
 
     async def follow_task(self, task: Task) -> bool:
         """Follow a task; its news reach `on_heard`. Legacy servers tell of their tasks unasked, or never."""
@@ -328,6 +383,7 @@ class Hub:
                 self._add(spec)
             self._specs[name] = spec
         self._join()
+        self._views.configure(config)
         self._registry.configure(config)
         return news
 
@@ -346,11 +402,11 @@ class Hub:
         self._registry.remove(name)
         self.tallies.forget(name)
 
-    def _supervisor_of(self, uri: str, method: str) -> Supervisor:
-        entry = find_resource(uri, self.snapshot)
-        server = (entry.members or (entry.server,))[0] if entry is not None else self.snapshot.bare
+    def _supervisor_of(self, uri: str, method: str, snapshot: Snapshot) -> Supervisor:
+        entry = find_resource(uri, snapshot)
+        server = (entry.members or (entry.server,))[0] if entry is not None else snapshot.bare
         if not server:
-            raise unknown(Call(method, uri, {}), self.snapshot)
+            raise unknown(Call(method, uri, {}), snapshot)
         return self._supervisors[server][0]
 
     def _live(self) -> Pool:
@@ -373,8 +429,9 @@ class Hub:
         policy = Policy(config.middleware, self._middleware, RetryBudget(ratio=config.router.retry_ratio))
         self._lanes.refresh()
         self.stages: tuple[Stage, ...] = (
+            FrontStage(self.view, self._find, config),
             EntryStage(
-                lambda: self._registry.snapshot,
+                self._snapshot_of,
                 lambda: self._registry.settle(self.config.gateway.settle),
                 self._options,
             ),
@@ -388,8 +445,15 @@ class Hub:
         )
         self._handler = join(self.stages)
 
+    def _snapshot_of(self, profile: str) -> Snapshot:
+        return self._views.of(profile, self._registry.snapshot).snapshot if profile else self._registry.snapshot
+
     def _learn(self, snapshot: Snapshot) -> None:
         self._routes.learn(snapshot)
+        self._news.set()
+        self.history.follow(snapshot)
+        if self._discovery is not None:
+            self._discovery.follow(snapshot)
 
     def _options(self, server: str, tool: str) -> ToolOptions:
         spec = self._specs.get(server)
@@ -448,6 +512,7 @@ async def open_hub(source: Config | str | Path | Iterable[ServerSpec] | None = N
             try:
                 yield hub
             finally:
+                await hub.history.close()
                 await tasks.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -156,6 +157,10 @@ class Call:
     """Whether an answer that is kept will do."""
     elsewhere: bool = False
     """Another server can take the call, so that a failed one need not be tried again."""
+    profile: str = ""
+    """The profile whose view the caller has; empty for the one that has everything."""
+    by_search: bool = False
+    """It came through `call_tool`: whoever made it may not have seen the tool's schema."""
 
 
 class State(StrEnum):
@@ -284,6 +289,11 @@ class Snapshot:
     problems: tuple[str, ...] = ()
     """Names that could not be shown, and why."""
 
+    @cached_property
+    def by_key(self) -> Mapping[str, Entry]:
+        """Tools by server and own name, which they keep whatever they are shown as."""
+        return {f"{entry.server}/{entry.name}": entry for entry in self.tools.values()}
+
     def entries(self, kind: Kind) -> tuple[Entry, ...]:
         """Everything of one kind, in a stable order."""
         match kind:
@@ -298,3 +308,31 @@ class Snapshot:
 
 
 EMPTY_SNAPSHOT = Snapshot()
+
+
+@dataclass(frozen=True)
+class View:
+    """What the callers of one profile have at one moment, and how much of it lists show."""
+
+    profile: str
+    snapshot: Snapshot
+    """All that they can use."""
+    searching: bool = False
+    """They are shown some tools, and search for the others."""
+    tools: tuple[Entry, ...] = ()
+    """The tools that are listed."""
+    resources: tuple[Entry, ...] = ()
+    """Resources of our own that are listed before those of the servers."""
+    templates: tuple[Entry, ...] = ()
+
+    def entries(self, kind: Kind) -> tuple[Entry, ...]:
+        """What a list of this kind shows."""
+        match kind:
+            case Kind.TOOL:
+                return self.tools
+            case Kind.RESOURCE:
+                return self.resources + self.snapshot.entries(kind)
+            case Kind.TEMPLATE:
+                return self.templates + self.snapshot.entries(kind)
+            case Kind.PROMPT:
+                return self.snapshot.entries(kind)

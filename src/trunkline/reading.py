@@ -7,13 +7,13 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
-from trunkline.config import HIDDEN_FIELDS, SECTIONS, Config, GroupSpec, ServerSpec, default_home
+from trunkline.config import HIDDEN_FIELDS, SECTIONS, Config, GroupSpec, ProfileSpec, ServerSpec, default_home
 from trunkline.errors import ConfigError
 from trunkline.tool import ToolOptions
 
@@ -62,7 +62,7 @@ def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
     if "mcpServers" in document or _is_client_file(document):
         servers = _object(document.get("mcpServers", document.get("servers", {})), "mcpServers")
         return Config(servers={name: _client_server(name, _object(spec, name), env) for name, spec in servers.items()})
-    _refuse_unknown(document, (*SECTIONS, "servers", "groups"), "the file")
+    _refuse_unknown(document, (*SECTIONS, "servers", "groups", "profiles"), "the file")
     sections = {name: _section(name, _object(document.get(name, {}), name), env) for name in SECTIONS}
     servers = {
         name: _server(name, _object(spec, f"servers.{name}"), env)
@@ -76,7 +76,11 @@ def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
     for member in members:
         if members.count(member) > 1:
             raise ConfigError(f"Server {member!r} is in two groups, or twice in one.", hint="Leave it in one, once.")
-    return Config(**sections, servers=servers, groups=groups)
+    profiles = {
+        name: _profile(name, _object(spec, f"profiles.{name}"), servers, groups)
+        for name, spec in _object(document.get("profiles", {}), "profiles").items()
+    }
+    return Config(**sections, servers=servers, groups=groups, profiles=profiles)
 
 
 def _section(name: str, values: Mapping[str, Any], env: Mapping[str, str]) -> Any:
@@ -94,14 +98,34 @@ def _group(name: str, spec: Mapping[str, Any], servers: Mapping[str, ServerSpec]
     if not made.servers:
         raise ConfigError(f"Group {name!r} has no servers.", hint='Name some: `servers = ["a", "b"]`.')
     for member in (*made.servers, *made.weights, *made.priorities):
-        if member not in servers:
-            close = difflib.get_close_matches(member, list(servers), 1)
-            hint = f"Did you mean {close[0]!r}?" if close else "Give it an entry under [servers]."
-            raise ConfigError(f"Group {name!r} names {member!r}, which is no server.", hint=hint)
+        _check_known(member, servers, f"Group {name!r}")
     for member, weight in made.weights.items():
         if weight < 0:
             raise ConfigError(f"groups.{name}.weights.{member} must be 0 or more.")
     return made
+
+
+def _profile(
+    name: str, spec: Mapping[str, Any], servers: Collection[str], groups: Mapping[str, GroupSpec]
+) -> ProfileSpec:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
+        raise ConfigError(
+            f"{name!r} cannot be a profile's name.", hint="It is part of an address: use letters, digits and dashes."
+        )
+    made = dataclasses.replace(_make(ProfileSpec, spec, f"profiles.{name}"), name=name)
+    for server in made.servers:
+        _check_known(server, (*servers, *groups), f"Profile {name!r}")
+        group = next((group.name for group in groups.values() if server in group.servers), "")
+        if group:
+            raise ConfigError(f"Profile {name!r} names {server!r}, which is in a group.", hint=f"Name {group!r}.")
+    return made
+
+
+def _check_known(server: str, servers: Collection[str], who: str) -> None:
+    if server not in servers:
+        close = difflib.get_close_matches(server, list(servers), 1)
+        hint = f"Did you mean {close[0]!r}?" if close else "Give it an entry under [servers]."
+        raise ConfigError(f"{who} names {server!r}, which is no server.", hint=hint)
 
 
 def _check_name(name: str, what: str) -> None:
@@ -184,9 +208,11 @@ _MORE_THAN_0 = frozenset(
         "router.eject_error_rate",
         "batcher.max_wait",
         "middleware.confirm_timeout",
+        "search.limit",
+        "search.budget",
     )
 )
-_SHARES = frozenset(("router.retry_ratio", "router.eject_error_rate"))
+_SHARES = frozenset(("router.retry_ratio", "router.eject_error_rate", "search.min_score"))
 
 
 def _in_range(section: Any, where: str) -> Any:
@@ -200,7 +226,7 @@ def _in_range(section: Any, where: str) -> Any:
         if value == 0 and name in _MORE_THAN_0:
             raise ConfigError(f"{name} must be more than 0.")
         if value > 1 and name in _SHARES:
-            raise ConfigError(f"{name} must be at most 1, for it is a share.")
+            raise ConfigError(f"{name} must be at most 1.")
     return section
 
 

@@ -17,6 +17,7 @@ from trunkline.call.ask import ElicitStage
 from trunkline.call.crowd import BatchStage
 from trunkline.call.elicit.kinds import Elicitation
 from trunkline.call.entry import EntryStage
+from trunkline.call.front import FrontStage
 from trunkline.call.keep import CacheStage
 from trunkline.call.send import SendStage
 from trunkline.call.share import RouteStage
@@ -94,6 +95,6 @@ async def test_a_question_is_put_above_the_lanes_and_a_kept_answer_found_before_
         await hub.apply(make_config(tmp_path / "home", servers))
         least = kinds(hub)
 
-    stages = [EntryStage, MiddlewareStage, CacheStage, RouteStage, ElicitStage, BatchStage, SendStage]
+    stages = [FrontStage, EntryStage, MiddlewareStage, CacheStage, RouteStage, ElicitStage, BatchStage, SendStage]
     assert everything == stages
     assert least == [stage for stage in stages if stage not in (CacheStage, RouteStage)]

@@ -14,18 +14,18 @@ from trunkline.wire.members import encode, read_members, write_members
 
 
 class EntryStage:
-    """Reads the snapshot of this moment; the call keeps it to its end."""
+    """Reads what the caller's profile has at this moment; the call keeps it to its end."""
 
     def __init__(
         self,
-        snapshot: Callable[[], Snapshot],
+        snapshot: Callable[[str], Snapshot],
         settle: Callable[[], Awaitable[None]],
         options: Callable[[str, str], ToolOptions],
     ) -> None:
         self._snapshot, self._settle, self._options = snapshot, settle, options
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
-        call.snapshot = snapshot = self._snapshot()
+        call.snapshot = snapshot = self._snapshot(call.profile)
         if call.parked is not None:
             call.server = call.parked.server
             call.entry = call.entry or resolve(call, snapshot)
@@ -36,7 +36,7 @@ class EntryStage:
             return await call_next(call)  # a task says itself which server it is at
         if entry is None and not snapshot.bare:
             await self._settle()  # its server may only just be starting
-            call.snapshot = snapshot = self._snapshot()
+            call.snapshot = snapshot = self._snapshot(call.profile)
             entry = resolve(call, snapshot)
         if entry is not None:
             call.entry = entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 LONGEST = 64
@@ -15,14 +15,42 @@ def legal(name: str) -> str:
     """The name itself if every vendor takes it, else a shortened one with a hash of the whole."""
     if LEGAL.fullmatch(name):
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
+    return _hashed(name, name)
+
+
+def _hashed(name: str, whole: str) -> str:
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST]
     plain = re.sub(r"[^a-zA-Z0-9_-]+", "_", name).strip("_")
     return f"{plain[: LONGEST - _DIGEST - 1]}_{digest}" if plain else f"tool_{digest}"
 
 
 def prefixed(server: str, name: str) -> str:
-    """`server__tool`, legal."""
-    return legal(f"{server}__{name}")
+    """`server__tool`, legal. Nothing but this server's tool is ever called so, whichever other servers there are."""
+    whole = f"{server}__{name}"
+    if "__" in server or server.endswith("_"):
+        return _hashed(whole, f"{server}\0{name}")  # `a__b` + `c` must not look like `a` + `b__c`
+    return legal(whole)
+
+
+def closest(name: str, among: Iterable[str], most: int) -> list[str]:
+    """The names that are spelt most like one that nobody has, best first."""
+    wanted = _trigrams(name)
+    scored: list[tuple[float, str]] = []
+    for known in among:
+        parts = _trigrams(known)
+        alike = len(wanted & parts) / min(len(wanted), len(parts))
+        if alike >= _ALIKE:
+            scored.append((-alike, known))
+    return [known for _, known in sorted(scored)[:most]]
+
+
+def _trigrams(name: str) -> set[str]:
+    text = f"  {name.lower()} "
+    return {text[at : at + 3] for at in range(len(text) - 2)}
+
+
+_ALIKE = 0.5
+"""Of the shorter name's parts, so many are in the longer one, which may have a server before it."""
 
 
 def show(
@@ -32,12 +60,17 @@ def show(
     conflicts: str,
     prefer: Sequence[str] = (),
     legalise: bool = True,
+    reserved: Collection[str] = (),
 ) -> tuple[dict[tuple[str, str], str], list[str]]:
-    """Give every server's names their shown form; what cannot be shown is said in the second part."""
+    """Give every server's names their shown form; what cannot be shown is said in the second part.
+
+    Names that are `reserved` are nobody's: who has one is shown with its server before it.
+    """
     pairs = [(server, name) for server, names in offered.items() for name in names]
     if namespace == "always":
         return _unique({pair: prefixed(*pair) for pair in pairs})
     bare = {pair: legal(pair[1]) if legalise else pair[1] for pair in pairs}
+    bare |= {pair: prefixed(*pair) for pair, shown in bare.items() if shown in reserved}
     claims: dict[str, list[tuple[str, str]]] = {}
     for pair, shown in bare.items():
         claims.setdefault(shown, []).append(pair)

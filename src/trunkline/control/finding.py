@@ -1,17 +1,23 @@
-"""Finds tools by what they do, among those that the snapshot shows at this moment."""
+"""Finds tools by what they do, among those that a caller has at this moment."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import asyncio
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from trunkline.catalog.annotations import get_tool_safety_level
-from trunkline.catalog.search.finder import Finder
+from trunkline.catalog.search.finder import Finder, SearchConfig
 from trunkline.catalog.search.index import Reason
 from trunkline.catalog.search.text import ToolText
-from trunkline.model import Entry, Snapshot
+from trunkline.config import SearchSection
+from trunkline.model import EMPTY_SNAPSHOT, Entry, Snapshot
 from trunkline.tool import Safety
-from trunkline.wire.members import decode_object
+from trunkline.wire.members import decode_bounded, decode_object
+
+_SLICE = 0.005
+"""Seconds of indexing after which others have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +32,14 @@ class Found:
 
 
 class Finding:
-    """Follows the snapshot when it is asked, so that servers that come and go cost nothing until then."""
+    """An index that follows the snapshots, a slice at a time, so that nobody waits for it to be built."""
 
-    def __init__(self) -> None:
-        self._finder = Finder()
+    def __init__(self, finder: Finder) -> None:
+        self._finder = finder
+        self._newest = EMPTY_SNAPSHOT
         self._version = -1
-        self._indexed: dict[str, bytes] = {}
+        self._indexed: dict[str, Entry] = {}
+        self._following = asyncio.Lock()
 
     async def find(
         self,
@@ -39,33 +47,70 @@ class Finding:
         snapshot: Snapshot,
         *,
         limit: int,
-        min_score: float | None,
-        servers: Collection[str],
-        safety: Safety | None,
+        min_score: float | None = None,
+        servers: Collection[str] = (),
+        safety: Safety | None = None,
+        askable: bool = True,
     ) -> list[Found]:
-        """The tools that fit best; an empty list means that nothing does."""
-        self._follow(snapshot)
-        tools = snapshot.tools
-
-        def wanted(name: str) -> bool:
-            entry = tools[name]
-            return (
-                not entry.app_only
-                and (not servers or not {entry.server, *entry.members}.isdisjoint(servers))
-                and (safety is None or get_tool_safety_level(entry.annotations) == safety)
-            )
-
+        """The tools of a snapshot that fit best; an empty list means that nothing does."""
+        await self.follow(snapshot)
+        tools = snapshot.by_key
+        wanted = _wanted(tools.get, servers, safety, askable)
         hits = await self._finder.find(query, limit=limit, min_score=min_score, only=wanted)
         return [Found(tools[hit.key], hit.score, hit.reasons) for hit in hits]
 
-    def _follow(self, snapshot: Snapshot) -> None:
-        if snapshot.version == self._version:
+    async def follow(self, snapshot: Snapshot) -> None:
+        """Bring the index to what a snapshot has, or a newer one."""
+        if snapshot.version > self._newest.version or self._version < 0:
+            self._newest = snapshot
+        if self._version >= snapshot.version:
             return
+        async with self._following:
+            if self._version < snapshot.version:
+                await self._index(self._newest)
+
+    async def _index(self, snapshot: Snapshot) -> None:
+        tools = snapshot.by_key
+        until = time.monotonic() + _SLICE
+        for key in [key for key in self._indexed if key not in tools]:
+            self._finder.remove(key)
+            del self._indexed[key]
+        for key, entry in tools.items():
+            known = self._indexed.get(key)
+            if known is None or (known is not entry and known.definition != entry.definition):
+                self._finder.add(_text(key, entry, snapshot))
+            self._indexed[key] = entry
+            if time.monotonic() > until:
+                await asyncio.sleep(0)
+                until = time.monotonic() + _SLICE
         self._version = snapshot.version
-        for name in [name for name in self._indexed if name not in snapshot.tools]:
-            self._finder.remove(name)
-            del self._indexed[name]
-        for name, entry in snapshot.tools.items():
-            if self._indexed.get(name) != entry.definition:
-                self._finder.add(ToolText.parse(decode_object(entry.definition), server=entry.server, key=name))
-                self._indexed[name] = entry.definition
+
+
+def finder_for(section: SearchSection) -> Finder:
+    """Searches as the configuration says."""
+    config = SearchConfig(strategy=section.strategy, min_score=section.min_score, query_timeout=section.query_timeout)
+    return Finder(config)
+
+
+def _text(key: str, entry: Entry, snapshot: Snapshot) -> ToolText:
+    """What is searched: the tool under its own name, with what its server calls itself."""
+    view = snapshot.servers.get((entry.members or (entry.server,))[0])
+    info = decode_object(view.profile.info) if view is not None and view.profile is not None else {}
+    definition = decode_bounded(entry.definition) | {"name": entry.name, "server_title": info.get("title")}
+    return ToolText.parse(definition, server=entry.server, key=key)
+
+
+def _wanted(
+    of: Callable[[str], Entry | None], servers: Collection[str], safety: Safety | None, askable: bool
+) -> Callable[[str], bool]:
+    def wanted(key: str) -> bool:
+        entry = of(key)
+        return (
+            entry is not None
+            and not entry.app_only
+            and (askable or not entry.for_askable)
+            and (not servers or not {entry.server, *entry.members}.isdisjoint(servers))
+            and (safety is None or get_tool_safety_level(entry.annotations) == safety)
+        )
+
+    return wanted

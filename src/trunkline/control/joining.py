@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, cast
 
-from trunkline.catalog import annotations, names
+from trunkline.catalog import annotations, names, own
 from trunkline.catalog.globs import Glob
 from trunkline.config import Config
 from trunkline.model import Entry, Kind, Listing, ServerView, Snapshot, State
@@ -40,6 +40,7 @@ def join_servers(views: Mapping[str, ServerView], config: Config, version: int) 
         shown, clashes = names.show(
             {unit: list(items) for unit, items in offered.items()},
             legalise=key == "name" and not bare,
+            reserved=own.NAMES if kind is Kind.TOOL and not bare else frozenset(),
             **cast("Any", how),
         )
         problems += clashes
@@ -130,14 +131,15 @@ def _options(unit: str, tool: str, config: Config) -> ToolOptions:
 def options_of(tool: str, said: Mapping[str, ToolOptions]) -> ToolOptions:
     """What the operator said of a tool, by its name or by patterns; of two that speak, the later one counts."""
     found = NO_OPTIONS
-    for pattern, options in said.items():
-        if _pattern(pattern).matches(tool):
+    for text, options in said.items():
+        if pattern(text).matches(tool):
             found = _over(found, options)
     return found
 
 
 @lru_cache(maxsize=10_000)
-def _pattern(text: str) -> Glob:
+def pattern(text: str) -> Glob:
+    """What a pattern for names of tools matches."""
     return Glob(text.replace("*", "**"))  # a name of a tool has no parts that a star would stop at
 
 
@@ -157,7 +159,7 @@ def _made(
 ) -> Entry | str:  # fmt: skip
     try:
         if kind is not Kind.TOOL:
-            named = item if shown == name or kind in (Kind.RESOURCE, Kind.TEMPLATE) else _renamed(item, shown)
+            named = item if shown == name or kind in (Kind.RESOURCE, Kind.TEMPLATE) else renamed(item, shown)
             return Entry(shown, unit, name, named, members=members, for_askable=for_askable)
         return _tool(unit, name, shown, item, for_askable, members, options, infer)
     except ValueError as error:
@@ -169,7 +171,7 @@ def _tool(
     members: tuple[str, ...], options: ToolOptions, infer: bool,
 ) -> Entry:  # fmt: skip
     read = read_members(item)
-    definition = item if shown == name else _renamed(item, shown)
+    definition = item if shown == name else renamed(item, shown)
     if options is not NO_OPTIONS:
         definition = _annotated(definition, options)
     headers: HeaderMap = header_map(decode(read.get("inputSchema", b"{}"))) if b"x-mcp-header" in item else {}
@@ -214,14 +216,16 @@ def _app(members: Members) -> tuple[str, bool]:
 
 
 def _aliases(tools: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Own names that belong to one server alone, and to nothing that is shown."""
+    """Own names that belong to one server alone, and to nothing that is shown, nor to tools of ours."""
     claims: dict[str, list[Entry]] = {}
     for entry in tools.values():
         claims.setdefault(entry.name, []).append(entry)
-    return {name: found[0] for name, found in claims.items() if len(found) == 1 and name not in tools}
+    taken = tools.keys() | own.NAMES
+    return {name: found[0] for name, found in claims.items() if len(found) == 1 and name not in taken}
 
 
-def _renamed(item: bytes, shown: str) -> bytes:
+def renamed(item: bytes, shown: str) -> bytes:
+    """A definition under another name."""
     return write_members({**read_members(item), "name": encode(shown)})
 
 

@@ -48,7 +48,7 @@ class App:
     async def __call__(self, request: Request) -> None:
         try:
             self._guard.check(request, same_origin=request.path.startswith(desk.PATH))
-            if request.path == "/mcp":
+            if request.path == "/mcp" or request.path.startswith("/mcp/"):
                 await self._mcp(request)
             elif request.path.startswith(desk.PATH):
                 self._desk(request)
@@ -90,6 +90,7 @@ class App:
         if self.draining:
             request.answer(503, b"", [(b"retry-after", b"1")])
             return
+        request.profile = self._profile(request.path)
         version = request.headers.get(b"mcp-protocol-version", b"")
         if request.method == "POST":
             await self._post(request, version)
@@ -101,6 +102,15 @@ class App:
             await self.legacy.delete(request)
         else:
             raise RefusedError(f"There is nothing to {request.method} here.", status=405)
+
+    def _profile(self, path: str) -> str:
+        """The profile that an address names; nothing is served at one that names none."""
+        if path == "/mcp":
+            return ""
+        name = path.removeprefix("/mcp/")
+        if name not in self._hub.config.profiles:
+            raise RefusedError("There is no such profile.", status=404, hint="MCP is at /mcp.")
+        return name
 
     async def _post(self, request: Request, version: bytes) -> None:
         if not request.headers.get(b"content-type", b"").lower().startswith(b"application/json"):
@@ -134,6 +144,7 @@ class App:
 async def open_app(hub: Hub, gateway: GatewayConfig, address: str) -> AsyncGenerator[App]:
     """The application over a hub, with the tasks it needs."""
     async with open_tasks() as tasks:
+        tasks.start(hub.keep_index(), name="index of tools")
         yield App(hub, gateway, tasks, address)
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from trunkline.call.task_log import Known
+from trunkline.catalog.own import CATALOGUE
+from trunkline.errors import UnknownNameError
 from trunkline.hub import Hub
-from trunkline.model import Kind
+from trunkline.model import Kind, View
 from trunkline.wire.envelope import read_string
-from trunkline.wire.members import read_members
+from trunkline.wire.members import encode, read_members
 
 
 class Ear:
     """One listener; it hears what it does not override as nothing."""
 
     owner = ""
+    profile = ""
 
     def changed(self, kind: Kind) -> None:
         """A list changed."""
@@ -35,12 +38,15 @@ class Audience:
 
     def __init__(self, hub: Hub) -> None:
         self._ears: dict[int, Ear] = {}
+        self._shown: dict[str, View] = {}
         self._hub = hub
         self._forget = [hub.on_change(self._changed), hub.on_heard(self._heard)]
 
     def join(self, ear: Ear) -> None:
         """Listen from now on."""
         self._ears[id(ear)] = ear
+        if ear.profile not in self._shown:
+            self._shown[ear.profile] = self._hub.view(ear.profile)
 
     def leave(self, ear: Ear) -> None:
         """Stop listening."""
@@ -54,11 +60,23 @@ class Audience:
             ear.drain()
 
     def _changed(self, kinds: frozenset[Kind]) -> None:
-        if Kind.TEMPLATE in kinds:
-            kinds = (kinds - {Kind.TEMPLATE}) | {Kind.RESOURCE}
+        news = {profile: self._news(profile, kinds) for profile in {ear.profile for ear in self._ears.values()}}
         for ear in list(self._ears.values()):
-            for kind in kinds:
+            for kind in news[ear.profile]:
                 ear.changed(kind)
+            if Kind.TOOL in kinds:
+                ear.updated(CATALOGUE, encode({"uri": CATALOGUE}))
+
+    def _news(self, profile: str, kinds: frozenset[Kind]) -> frozenset[Kind]:
+        """Of the lists that changed, those that look different to callers of a profile."""
+        before = self._shown.get(profile)
+        try:
+            now = self._shown[profile] = self._hub.view(profile)
+        except UnknownNameError:  # it was just taken out of the configuration
+            return frozenset()
+        if before is not None and (profile or before.searching or now.searching):
+            kinds = frozenset(kind for kind in kinds if before.entries(kind) != now.entries(kind))
+        return (kinds - {Kind.TEMPLATE}) | {Kind.RESOURCE} if Kind.TEMPLATE in kinds else kinds
 
     def _heard(self, server: str, owner: str, method: str, params: bytes) -> None:
         if method.endswith("/list_changed") or method == "notifications/subscriptions/acknowledged":
@@ -76,5 +94,11 @@ class Audience:
                 ear.updated(uri, params)
             return
         for ear in list(self._ears.values()):
-            if not owner or owner == ear.owner:
+            if (not owner or owner == ear.owner) and (not ear.profile or self._has(ear.profile, server)):
                 ear.said(method, params)
+
+    def _has(self, profile: str, server: str) -> bool:
+        try:
+            return server in self._hub.view(profile).snapshot.servers
+        except UnknownNameError:
+            return False

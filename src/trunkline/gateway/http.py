@@ -53,6 +53,7 @@ class Request:
         "headers",
         "method",
         "path",
+        "profile",
         "repeated",
         "task",
         "user",
@@ -66,6 +67,7 @@ class Request:
         self.repeated = b""
         """A header that must not occur twice, but did."""
         self.user = ""
+        self.profile = ""
         self.answered = False
         self.task: asyncio.Task[None] | None = None
         self._keep_alive = True

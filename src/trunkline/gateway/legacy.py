@@ -104,11 +104,12 @@ class LegacyEdge:
             params.get("clientInfo", b""),
             user=request.user,
             replay=self._gateway.replay_events,
+            profile=request.profile,
         )
         await self._hub.settle()
-        snapshot = self._hub.snapshot
-        profile = await self._hub.profile_for(Caller(modern=False)) if snapshot.bare else None
-        result = introduce_legacy(snapshot, version, profile)
+        view = self._hub.view(request.profile)
+        profile = await self._hub.profile_for(Caller(modern=False)) if view.snapshot.bare else None
+        result = introduce_legacy(view, version, profile)
         for old in self.sessions.add(session):
             await self._end(old)
         self._audience.join(session)
@@ -124,7 +125,8 @@ class LegacyEdge:
         if not key:
             raise RefusedError("The Mcp-Session-Id header is missing.", hint="Begin with `initialize`.")
         session = self.sessions.get(key)
-        if session is None or session.user != request.user:  # to a stranger a session is as good as none
+        if session is None or (session.user, session.profile) != (request.user, request.profile):
+            # to a stranger a session is as good as none
             raise RefusedError("There is no such session.", code=-32001, status=404, hint="Begin with `initialize`.")
         return session
 
@@ -174,7 +176,7 @@ class LegacyEdge:
 
     async def _request(self, session: Session, message: Message, params: Members, request: Request) -> None:
         streams = _streams(request)
-        if message.method in RELAYED or (self._hub.snapshot.bare and message.method not in _OWN):
+        if message.method in RELAYED or (message.method not in _OWN and self._hub.view(session.profile).snapshot.bare):
             await self._relay(session, message, params, request)
             return
         try:
@@ -189,7 +191,8 @@ class LegacyEdge:
         if kind is not None:
             await self._hub.settle()
             cursor = params.get("cursor", b"")
-            return self._lists.page(self._hub.snapshot, kind, cursor, modern=False, capabilities=session.capabilities)
+            view = self._hub.view(session.profile)
+            return self._lists.page(view, kind, cursor, modern=False, capabilities=session.capabilities)
         match message.method:
             case "ping":
                 return b"{}"
@@ -204,7 +207,7 @@ class LegacyEdge:
     async def _subscribe(self, session: Session, method: str, uri: str) -> bytes:
         if method == "resources/subscribe":
             if uri not in session.watched:
-                reply = await self._hub.watch(uri)
+                reply = await self._hub.watch(uri, session.profile)
                 _raise_if_refused(reply)
                 session.watched.add(uri)
         elif uri in session.watched:
@@ -225,12 +228,13 @@ class LegacyEdge:
             listener=outlet,
             raw_params=message.params,
             ask=partial(self._ask, session, outlet),
+            profile=session.profile,
         )
         request.on_gone(lambda: outlet.caller_left(task))
         session.in_flight[message.id] = task
         session.open_requests += 1
         try:
-            reply = await self._hub.relay(call)
+            reply = await self._hub.relay(self._hub.enter(call))
             text = (
                 write_error(message.id, reply.error) if reply.error else write_result(message.id, legacy_result(reply))
             )

@@ -10,8 +10,9 @@ from typing import Any
 from trunkline import __version__
 from trunkline.call.send import ROUTED
 from trunkline.call.tasks import runs_tasks
+from trunkline.catalog.own import CALL, SEARCH
 from trunkline.errors import RefusedError
-from trunkline.model import Entry, Kind, Listing, Profile, ServerView, Snapshot, State
+from trunkline.model import Entry, Kind, Listing, Profile, ServerView, Snapshot, State, View
 from trunkline.upstream import pool
 from trunkline.wire.envelope import INVALID_PARAMS, read_string
 from trunkline.wire.era import MODERN_VERSIONS
@@ -23,6 +24,12 @@ OWN_INFO = encode({"name": "trunkline", "title": "Trunkline", "version": __versi
 APPS = b'"io.modelcontextprotocol/ui"'
 UNAVAILABLE = "dev.trunkline/unavailable"
 """Where a list says which servers are missing from it, and why."""
+
+SEARCHING = (
+    f"Not every tool is listed. Before you say that something cannot be done, look for a tool with `{SEARCH}`, "
+    f"one query for each step; then use `{CALL}`."
+)
+"""What callers are told who search."""
 
 TASKS_SINCE = "2025-11-25"
 """The first version with tasks."""
@@ -40,22 +47,24 @@ class Lists:
 
     def __init__(self, page_size: int) -> None:
         self._size = page_size
-        self._made: dict[tuple[Kind, bool, bool, bool, bytes], bytes] = {}
+        self._made: dict[tuple[str, Kind, bool, bool, bool, bytes], bytes] = {}
         self._version = -1
 
-    def page(self, snapshot: Snapshot, kind: Kind, cursor: bytes, *, modern: bool, capabilities: bytes) -> bytes:
+    def page(self, view: View, kind: Kind, cursor: bytes, *, modern: bool, capabilities: bytes) -> bytes:
         """One page of a list, as a result of the caller's era, with what its capabilities make it see."""
+        snapshot = view.snapshot
         apps = bool(snapshot.bare) or APPS in capabilities
         askable = pool.askable(capabilities) != b"{}"
         if snapshot.version != self._version:
             self._made.clear()
             self._version = snapshot.version
-        key = (kind, modern, apps, askable, cursor)
+        key = (view.profile, kind, modern, apps, askable, cursor)
         made = self._made.get(key)
         if made is None:
-            entries = snapshot.entries(kind)
             entries = tuple(
-                entry for entry in entries if (apps or not entry.app_only) and (askable or not entry.for_askable)
+                entry
+                for entry in view.entries(kind)
+                if (apps or not entry.app_only) and (askable or not entry.for_askable)
             )
             made = _page(snapshot, entries, kind, cursor, modern, self._size)
             if len(self._made) < 100:
@@ -101,8 +110,9 @@ def unavailable(views: Sequence[ServerView], kind: Kind) -> dict[str, str]:
     return found
 
 
-def introduce_modern(snapshot: Snapshot) -> bytes:
+def introduce_modern(view: View) -> bytes:
     """The answer to `server/discover`."""
+    snapshot = view.snapshot
     bare = _bare_profile(snapshot)
     own: Members = {
         "supportedVersions": encode(list(MODERN_VERSIONS)),
@@ -112,7 +122,7 @@ def introduce_modern(snapshot: Snapshot) -> bytes:
         "cacheScope": b'"private"',
     }
     if bare is None:
-        text = instructions(snapshot)
+        text = instructions(view)
         return write_members(
             own | {"_meta": write_members({SERVER_INFO: OWN_INFO})} | ({"instructions": encode(text)} if text else {})
         )
@@ -138,10 +148,11 @@ def _extensions(snapshot: Snapshot) -> dict[str, Any]:
     return {"extensions": offered} if offered else {}
 
 
-def introduce_legacy(snapshot: Snapshot, version: str, profile: Profile | None) -> bytes:
+def introduce_legacy(view: View, version: str, profile: Profile | None) -> bytes:
     """The answer to `initialize`; in bare mode `profile` is what the server itself said to this kind of caller."""
+    snapshot = view.snapshot
     if not snapshot.bare or profile is None:
-        text = instructions(snapshot)
+        text = instructions(view)
         own: Members = {
             "protocolVersion": encode(version),
             "capabilities": encode(ALL_CAPABILITIES | _tasks(any(map(runs_tasks, snapshot.servers.values())), version)),
@@ -174,16 +185,17 @@ def legacy_tool(snapshot: Snapshot, entry: Entry) -> bytes:
     return write_members({**read_members(entry.definition), "execution": b'{"taskSupport":"optional"}'})
 
 
-def instructions(snapshot: Snapshot) -> str:
-    """What the servers say about their use, and which of them are missing."""
-    parts: list[str] = []
-    for view in snapshot.servers.values():
-        if view.profile is not None and view.profile.instructions:
-            parts.append(f"# {view.name}\n{view.profile.instructions}")
+def instructions(view: View) -> str:
+    """How tools are found, what the servers say about their use, and which of them are missing."""
+    snapshot = view.snapshot
+    parts: list[str] = [SEARCHING] if view.searching else []
+    for server in snapshot.servers.values():
+        if server.profile is not None and server.profile.instructions:
+            parts.append(f"# {server.name}\n{server.profile.instructions}")
     away = [
-        f"- {view.name} is {view.state.value}{': ' + view.reason if view.reason else ''}"
-        for view in snapshot.servers.values()
-        if view.state in (State.UNREACHABLE, State.NEEDS_AUTHORIZATION)
+        f"- {server.name} is {server.state.value}{': ' + server.reason if server.reason else ''}"
+        for server in snapshot.servers.values()
+        if server.state in (State.UNREACHABLE, State.NEEDS_AUTHORIZATION)
     ]
     if away:
         parts.append("# Not available now\n" + "\n".join(away))

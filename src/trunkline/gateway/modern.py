@@ -81,27 +81,31 @@ class ModernEdge:
         own = meta.read_meta(params)
         check_headers(request.headers, version=own.version, method=message.method, params=params)
         meta.check_version(own.version)
-        if message.method in RELAYED or (message.method not in _OWN and self._bare_knows(message.method)):
+        if message.method in RELAYED or (
+            message.method not in _OWN and self._bare_knows(message.method, request.profile)
+        ):
             await self._relay(message, params, own, request)
         elif message.method == "subscriptions/listen":
             await self._listen(message, params, own, request)
         else:
-            request.answer(200, write_result(message.id, await self._own_result(message, params, own)), [JSON])
+            result = await self._own_result(message, params, own, request.profile)
+            request.answer(200, write_result(message.id, result), [JSON])
 
-    async def _own_result(self, message: Message, params: Members, own: meta.Meta) -> bytes:
+    async def _own_result(self, message: Message, params: Members, own: meta.Meta, profile: str) -> bytes:
         kind = KINDS.get(message.method)
         if kind is not None:
             await self._hub.settle()
             cursor = params.get("cursor", b"")
-            return self._lists.page(self._hub.snapshot, kind, cursor, modern=True, capabilities=own.capabilities)
+            view = self._hub.view(profile)
+            return self._lists.page(view, kind, cursor, modern=True, capabilities=own.capabilities)
         if message.method == "server/discover":
             await self._hub.settle()
-            return introduce_modern(self._hub.snapshot)
+            return introduce_modern(self._hub.view(profile))
         raise RefusedError(f"There is no method {message.method!r}.", code=METHOD_NOT_FOUND, status=404)
 
-    def _bare_knows(self, method: str) -> bool:
+    def _bare_knows(self, method: str, profile: str) -> bool:
         # A server that stands alone answers for itself, whatever extensions it has.
-        return bool(self._hub.snapshot.bare) and method not in REMOVED
+        return method not in REMOVED and bool(self._hub.view(profile).snapshot.bare)
 
     # Calls.
 
@@ -116,18 +120,19 @@ class ModernEdge:
             caller=Caller(True, own.version, own.capabilities, own.client_info, own.log_level, request.user),
             listener=outlet,
             raw_params=message.params,
+            profile=request.profile,
         )
         passed_on = [name for name in request.headers if name.startswith(PARAM)]
         if passed_on:
             call.headers = {name: request.headers[name] for name in passed_on}
         if message.method == "tools/call":
-            entry = self._hub.snapshot.tools.get(name)
+            entry = self._hub.view(request.profile).snapshot.tools.get(name)
             if entry is not None and entry.headers:
                 check_param_headers(request.headers, dict(entry.headers), params.get("arguments", b""))
         assert request.task is not None
         request.on_gone(request.task.cancel)
         try:
-            reply = await self._reply(call)
+            reply = await self._reply(self._hub.enter(call))
         except TrunklineError as error:
             await outlet.finish(write_error(message.id, error_of(error, modern=True, uri=name)), *status_of(error))
             return
@@ -186,7 +191,7 @@ class ModernEdge:
 
     def _goes_to_legacy(self, call: Call) -> bool:
         """Whether the call's server is a legacy one, which has no states of its own."""
-        snapshot = self._hub.snapshot
+        snapshot = self._hub.view(call.profile).snapshot
         entry = resolve(call, snapshot)
         view = snapshot.servers.get((entry.members or (entry.server,))[0] if entry is not None else snapshot.bare)
         return view is not None and view.profile is not None and not view.profile.modern
@@ -204,7 +209,7 @@ class ModernEdge:
         if "taskIds" in wanted and not declares(own.capabilities):
             raise missing_extension()
         stream = Stream()
-        ear = ListenEar(stream, message.id, wanted)
+        ear = ListenEar(stream, message.id, wanted, request.profile)
         if wanted.get("taskIds"):
             scope = Scope(user=request.user) if request.user else EVERYONE
             caller = Caller(True, own.version, own.capabilities, own.client_info, user=request.user)
@@ -229,7 +234,7 @@ class ModernEdge:
         asked, ear.uris = ear.uris, set()
         for uri in asked:
             try:
-                if not (await self._hub.watch(uri)).error:
+                if not (await self._hub.watch(uri, ear.profile)).error:
                     ear.uris.add(uri)
             except TrunklineError:
                 continue
@@ -280,8 +285,8 @@ class Outlet:
 class ListenEar(Ear):
     """One open subscription."""
 
-    def __init__(self, stream: Stream, id: bytes, wanted: dict[str, Any]) -> None:
-        self._stream, self._id = stream, id
+    def __init__(self, stream: Stream, id: bytes, wanted: dict[str, Any], profile: str) -> None:
+        self._stream, self._id, self.profile = stream, id, profile
         self._kinds = {kind for key, kind in _LIST_KEYS.items() if wanted.get(key) is True}
         asked: list[Any] = wanted.get("resourceSubscriptions") or []
         self.uris: set[str] = {str(uri) for uri in asked}

@@ -89,8 +89,12 @@ def is_ours(state: str) -> bool:
 
 
 def _context(call: Call) -> bytes:
-    """What a state is bound to: the user, and the request itself, however it is spelt."""
+    """What a state is bound to: the user, the profile, and the request itself, however it is spelt."""
     arguments = call.params.get("arguments", b"{}")
     return context_of(
-        call.scope.user.encode(), call.method.encode(), call.name.encode(), encode_sorted(decode(arguments))
+        call.scope.user.encode(),
+        call.profile.encode(),
+        call.method.encode(),
+        call.name.encode(),
+        encode_sorted(decode(arguments)),
     )

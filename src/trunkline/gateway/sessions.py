@@ -26,10 +26,12 @@ FINISHED_KEPT = 8
 class Session(Ear):
     """One legacy caller."""
 
-    def __init__(self, version: str, capabilities: bytes, client_info: bytes, *, user: str, replay: int) -> None:
+    def __init__(
+        self, version: str, capabilities: bytes, client_info: bytes, *, user: str, replay: int, profile: str = ""
+    ) -> None:
         self.id = self.owner = secrets.token_urlsafe(24)
         self.version, self.capabilities, self.client_info = version, capabilities, client_info
-        self.user = user
+        self.user, self.profile = user, profile
         self.log_level = ""
         self.last_seen = time.monotonic()
         self.in_flight: dict[bytes, asyncio.Task[Any]] = {}

@@ -74,6 +74,13 @@ def decode(value: bytes) -> Any:
         raise ValueError("JSON is nested too deeply") from None
 
 
+def decode_bounded(value: bytes, largest: int = 2**18) -> dict[str, Any]:
+    """Read an object wholly if it is not too large, else without those of its members that are."""
+    if len(value) <= largest:
+        return decode_object(value)
+    return {name: decode(part) for name, part in read_members(value).items() if len(part) <= largest}
+
+
 def decode_object(value: bytes) -> dict[str, Any]:
     """Read a JSON object wholly; empty when the value is absent, broken or something else."""
     try:

@@ -1,0 +1,102 @@
+"""The tools and resources of Trunkline itself, for callers who search instead of reading a long list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+SEARCH = "search_tools"
+CALL = "call_tool"
+NAMES = frozenset((SEARCH, CALL))
+
+CATALOGUE = "trunkline://tools"
+"""The address of the whole catalogue, one line for each tool."""
+DEFINITION = "trunkline://tools/{name}"
+"""The address of one tool's whole definition."""
+
+MOST_QUERIES = 10
+MOST_TOOLS = 50
+_MOST_SERVERS = 40
+
+
+def definitions(servers: Sequence[str]) -> list[dict[str, Any]]:
+    """Both tools, as a list shows them; `servers` is what can be searched."""
+    return [_search(servers), _CALL]
+
+
+def _search(servers: Sequence[str]) -> dict[str, Any]:
+    named = ", ".join(servers[:_MOST_SERVERS])
+    if len(servers) > _MOST_SERVERS:
+        named += f" and {len(servers) - _MOST_SERVERS} more"
+    return {
+        "name": SEARCH,
+        "title": "Search tools",
+        "description": (
+            "Find tools by what they do. Most tools are not listed: search before you say that something cannot be "
+            f"done. Gives names, descriptions and input schemas; call what you find with {CALL}. "
+            f"Searches the tools of: {named or 'no server yet'}."
+        ),
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "What you want to do, such as: open a pull request"},
+                "queries": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "maxItems": MOST_QUERIES,
+                    "description": "Several things at once: one query for each step of a task finds more than one long "
+                    "query.",
+                },
+                "names": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "maxItems": MOST_QUERIES,
+                    "description": "Names of tools whose whole definitions you want, where a result was shortened.",
+                },
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": MOST_TOOLS,
+                    "description": "How many tools for each query.",
+                },
+            },
+            "additionalProperties": False,
+        },
+        "annotations": {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
+    }
+
+
+_CALL: dict[str, Any] = {
+    "name": CALL,
+    "title": "Call tool",
+    "description": f"Call a tool that {SEARCH} found, with arguments that fit its input schema.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": f"The tool's name, exactly as {SEARCH} gave it."},
+            "arguments": {"type": "object", "description": "The tool's own arguments.", "additionalProperties": True},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+}
+
+RESOURCES: list[dict[str, Any]] = [
+    {
+        "uri": CATALOGUE,
+        "name": "tools",
+        "title": "All tools",
+        "description": "Every tool there is: name, server, and what it does in a line.",
+        "mimeType": "application/json",
+    }
+]
+
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "uriTemplate": DEFINITION,
+        "name": "tool",
+        "title": "One tool",
+        "description": "The whole definition of one tool.",
+        "mimeType": "application/json",
+    }
+]
