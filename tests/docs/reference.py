@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.cli.up import NOT_FLAGS
-from trunkline.config import SECTIONS, GroupSpec, ServerSpec, options
+from trunkline.config import SECTIONS, GroupSpec, ProfileSpec, ServerSpec, options
 from trunkline.tool import Annotations, ToolOptions
 
 FILE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -22,7 +22,7 @@ any value `${env:NAME}` (or `${NAME}`, or `${NAME:-default}`) stands for an envi
 variable is missing is shown as unreachable with that reason; the others start.
 
 The file is watched. A change takes effect at once; servers that did not change are not touched, and calls under way
-end as they began. Changes of `[gateway]` other than `namespace`, `conflicts` and `prefer` want a restart.
+end as they began. Changes of `[gateway]` other than `namespace`, `conflicts`, `prefer`, `expose`, `expose_limit` and `pinned` want a restart.
 """
 
 
@@ -41,6 +41,7 @@ def written() -> str:
         "servers.NAME": (ServerSpec,),
         "servers.NAME.tools.TOOL": (Annotations, ToolOptions),
         "groups.NAME": (GroupSpec,),
+        "profiles.NAME": (ProfileSpec,),
     }
     for name, sections in tables.items():
         parts += [f"## `[{name}]`\n", *_about(sections[-1]), "| key | default | |", "|---|---|---|"]

@@ -29,7 +29,8 @@ def test_the_readme_shows_a_configuration_that_works() -> None:
 
     configs = [parse(tomllib.loads(text), env={"DOCS_TOKEN": "secret"}) for text in found]
 
-    assert [set(config.servers) for config in configs] == [{"time", "docs"}, {"search-1", "search-2"}]
+    assert [set(config.servers) for config in configs] == [{"time", "docs"}, set(), {"search-1", "search-2"}]
+    assert [set(config.profiles) for config in configs] == [set(), {"careful"}, set()]
 
 
 def test_every_command_of_the_readme_exists() -> None:
