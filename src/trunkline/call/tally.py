@@ -17,6 +17,8 @@ class Tally:
     """Answers that say the tool itself failed."""
     seconds: float = 0.0
     """Time spent on all of them."""
+    latest: float = 0.0
+    """Seconds that the last one took."""
     last_used: float = 0.0
     """On the clock of the one who counts."""
 
@@ -34,6 +36,7 @@ class Tally:
         """One more."""
         self.calls += 1
         self.seconds += seconds
+        self.latest = seconds
         self.last_used = now
         if failed:
             self.failures += 1

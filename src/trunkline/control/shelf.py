@@ -55,18 +55,34 @@ class Shelf:
                 for kind, listing in lists.items()
             },
         }
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, temporary = tempfile.mkstemp(dir=self._folder)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(document, file)
-            os.replace(temporary, self._path(spec))
-        except OSError:
-            pass  # a full or read-only disk costs the quick restart, nothing else
+        # A full or read-only disk costs the quick restart, nothing else.
+        write_anew(self._path(spec), json.dumps(document).encode())
 
     def _path(self, spec: ServerSpec) -> Path:
-        safe = "".join(c if c.isalnum() or c in "-_" else f"%{ord(c):x}" for c in spec.name)
-        return self._folder / f"{safe}.json"
+        return self._folder / file_name(spec.name)
+
+
+def file_name(server: str) -> str:
+    """The name of a server's own file, whatever the server is called."""
+    safe = "".join(c if c.isalnum() or c in "-_" else f"%{ord(c):x}" for c in server)
+    return f"{safe}.json"
+
+
+def write_anew(path: Path, content: bytes) -> bool:
+    """Replace a file at once; false when the disk does not take it, and then the old one is still there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.replace(temporary, path)
+        except OSError:
+            os.unlink(temporary)
+            raise
+    except OSError:
+        return False
+    return True
 
 
 def _read_profile(document: dict[str, Any]) -> Profile:

@@ -9,10 +9,10 @@ import time
 from collections import Counter
 
 from trunkline.config import ServerSpec
-from trunkline.control.discovery import discover, listen_params, subscribe_filter
 from trunkline.control.followed import Followed
 from trunkline.control.health import WELL, Health, next_health
 from trunkline.control.joining import name_of
+from trunkline.control.listing import discover, listen_params, subscribe_filter
 from trunkline.control.registry import Registry
 from trunkline.control.shelf import Shelf
 from trunkline.errors import AuthorizationNeededError, TrunklineError, UpstreamError

@@ -1,0 +1,149 @@
+"""How the tools of servers changed over time, kept on disk so that a change across a restart is seen."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import msgspec
+
+from trunkline.control.change import Chronicle, ToolChange, ToolChanged
+from trunkline.control.shelf import file_name, write_anew
+from trunkline.events import E, Emitter, Event
+from trunkline.model import Kind, Listing, Snapshot
+from trunkline.tasks import Tasks
+
+log = logging.getLogger("trunkline")
+
+LARGEST = 64 * 2**20
+"""Bytes of a file that is read at all."""
+FORMAT = 1
+LAST_NOTES = 2.0
+"""Seconds that the end waits for what is being noted."""
+
+
+class History:
+    """One file for each server; without a folder, what was seen since the start. Files are touched in threads only."""
+
+    def __init__(
+        self, folder: Path | None = None, *, tasks: Tasks | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._folder, self._tasks, self._clock = folder, tasks, clock
+        self._events = Emitter(ToolChanged)
+        self._unwritten: dict[str, Chronicle] = {}
+        """What no file has: there is no folder, or its disk is full."""
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._seen: dict[str, Listing] = {}
+        self._noting: set[asyncio.Task[Any]] = set()
+
+    @overload
+    def on(self, event: type[E], listener: Callable[[E], object]) -> Callable[[], None]: ...
+    @overload
+    def on(self, event: str, listener: Callable[[Any], object]) -> Callable[[], None]: ...
+    def on(self, event: type[Event] | str, listener: Callable[[Any], object]) -> Callable[[], None]:
+        """Hear of changes (`tool_changed`); call what is returned to stop."""
+        return self._events.on(event, listener)
+
+    async def note(self, server: str, items: Sequence[bytes], *, whole: bool = True) -> list[ToolChange]:
+        """Compare a server's tools with those it had; the first list of all changes nothing."""
+        async with self._turns[server]:
+            changes = await asyncio.to_thread(self._note, server, items, self._clock(), whole)
+        for change in changes:
+            self._events.emit(ToolChanged(change))
+        return changes
+
+    async def changes(self, server: str = "", tool: str = "", *, limit: int = 0) -> list[ToolChange]:
+        """What changed, the newest first; what is being noted is waited for. 0 sets no limit."""
+        await self.settled()
+        chronicles = await asyncio.to_thread(self._all)
+        found = [
+            change
+            for chronicle in chronicles
+            for change in chronicle.changes
+            if (not server or change.server == server) and (not tool or change.tool == tool)
+        ]
+        found.sort(key=lambda change: (-change.when, change.server, change.tool))
+        return found[:limit] if limit else found
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """Note the lists that are new in a snapshot, in the background; those that were not read wholly are left."""
+        assert self._tasks is not None, "a history that follows snapshots owns tasks"
+        for name in self._seen.keys() - snapshot.servers.keys():
+            del self._seen[name]
+        for name, view in snapshot.servers.items():
+            listing = view.lists.get(Kind.TOOL)
+            seen = self._seen.get(name)
+            if listing is None or listing is seen or listing.problem:
+                continue
+            self._seen[name] = listing
+            if seen is None or (seen.items, seen.for_askable) != (listing.items, listing.for_askable):
+                noting = self._tasks.start(
+                    self.note(name, (*listing.items, *listing.for_askable)), name=f"{name} history"
+                )
+                self._noting.add(noting)
+                noting.add_done_callback(self._noting.discard)
+
+    async def settled(self) -> None:
+        """Wait until everything is noted."""
+        while self._noting:
+            await asyncio.wait(tuple(self._noting))
+
+    async def close(self) -> None:
+        """Let what is being noted be noted, if the disk is not too slow; what is left is seen after the next start."""
+        if self._noting:
+            await asyncio.wait(tuple(self._noting), timeout=LAST_NOTES)
+
+    # In a thread.
+
+    def _note(self, server: str, items: Iterable[bytes], now: float, whole: bool) -> list[ToolChange]:
+        # The file is read each time: another process may have noted something meanwhile.
+        chronicle = self._unwritten.get(server) or self._read(self._path(server)) or Chronicle(server)
+        begun = chronicle.begun
+        changes = chronicle.note(items, now, whole=whole)
+        if changes or not begun:
+            self._write(chronicle)
+        return changes
+
+    def _all(self) -> list[Chronicle]:
+        found = dict(self._unwritten)
+        for path in sorted(self._folder.glob("*.json")) if self._folder is not None else ():
+            chronicle = self._read(path)
+            if chronicle is not None:
+                found.setdefault(chronicle.server, chronicle)
+        return list(found.values())
+
+    def _path(self, server: str) -> Path | None:
+        return self._folder / file_name(server) if self._folder is not None else None
+
+    def _read(self, path: Path | None) -> Chronicle | None:
+        if path is None:
+            return None
+        try:
+            if path.stat().st_size > LARGEST:
+                raise ValueError("it is too large")
+            document = msgspec.json.decode(path.read_bytes(), type=_Document)
+            if document.format != FORMAT:
+                raise ValueError(f"its format is {document.format}")
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            log.warning("The history in %s cannot be read and is begun anew: %s.", path, error)
+            return None
+        return document.chronicle
+
+    def _write(self, chronicle: Chronicle) -> None:
+        path = self._path(chronicle.server)
+        if path is not None and write_anew(path, msgspec.json.encode(_Document(FORMAT, chronicle))):
+            self._unwritten.pop(chronicle.server, None)
+        else:
+            self._unwritten[chronicle.server] = chronicle
+
+
+class _Document(msgspec.Struct):
+    format: int
+    chronicle: Chronicle
