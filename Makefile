@@ -27,7 +27,7 @@ lint: $(VENV)/dev.done  ## lint, types, imports; changes nothing
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
-BENCHES ?= calls stages selection cache batcher annotations
+BENCHES ?= calls stages selection cache batcher annotations finders discovery
 bench: $(VENV)/dev.done  ## measure CPU per call, stage by stage, and what the parts cost
 	@for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
 
@@ -37,7 +37,7 @@ format: $(VENV)/dev.done  ## format and fix what can be fixed
 
 lock:  ## pin what is installed, by version and hash
 	uv pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11 pyproject.toml --group build -o requirements/run.txt
-	uv pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11 pyproject.toml --group dev -o requirements/dev.txt
+	uv pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11 pyproject.toml --all-extras --group dev -o requirements/dev.txt
 
 clean:  ## forget what was installed
 	rm -rf $(VENV) .tools

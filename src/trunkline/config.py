@@ -120,10 +120,14 @@ class ServerSpec:
     tools: Mapping[str, ToolOptions] = field(default_factory=dict[str, ToolOptions])
     """What you say of its tools, by name or pattern (`"delete_*"`, `"*"`), in `[servers.NAME.tools.TOOL]`."""
     problem: str = ""
+    local: Any = field(default=None, repr=False, compare=False)
+    """A server in this process, which `Hub.mount` puts here."""
 
     @property
     def kind(self) -> str:
-        """`stdio`, `http` or `sse`."""
+        """`stdio`, `http`, `sse`, or `local` for a server in this process."""
+        if self.local is not None:
+            return "local"
         if self.transport != "auto":
             return self.transport
         return "stdio" if self.command else "http"
@@ -131,12 +135,16 @@ class ServerSpec:
     @property
     def address(self) -> str:
         """Where it is, for people: never with values that may be secret."""
+        if self.local is not None:
+            return "in this process"
         return f"{self.command} …" if self.command and self.args else self.command or self.url.partition("?")[0]
 
     @cached_property
     def fingerprint(self) -> str:
         """Changes when, and only when, something changes that its connections depend on."""
-        text = json.dumps({**dataclasses.asdict(self), "tools": {}}, sort_keys=True, default=str)
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("tools", "local")}
+        here = {"local": f"{os.getpid()} {id(self.local)}"} if self.local is not None else {}
+        text = json.dumps({**values, **here, "tools": {}}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -190,6 +198,12 @@ class SearchSection:
     """Of tools that fit alike, put those first that lately served the same user and thread."""
     query_timeout: float = 0.3
     """Seconds that a search waits for the vector of its query before it goes by words alone."""
+    embeddings_url: str = ""
+    """A service that makes vectors instead of the built-in model, such as `https://api.example.org/v1/embeddings`."""
+    embeddings_model: str = ""
+    """The model that it is asked for."""
+    embeddings_token: str = field(default="", repr=False)
+    """Its bearer token. Write `${env:NAME}` to keep it out of the file."""
 
 
 @dataclass(frozen=True)
@@ -311,7 +325,7 @@ SECTIONS: Mapping[str, type[Any]] = {
 }
 """Tables of the file that hold options of their own; each is a field of `Config`."""
 
-HIDDEN_FIELDS = ("name", "problem")
+HIDDEN_FIELDS = ("name", "problem", "local")
 """Fields that are not options."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from trunkline.balance.budget import RetryBudget
 from trunkline.call.around import MiddlewareStage, result_of
@@ -41,7 +41,7 @@ from trunkline.control.registry import Changed, Registry
 from trunkline.control.shelf import Shelf
 from trunkline.control.supervisor import Supervisor
 from trunkline.control.views import Views
-from trunkline.errors import ServerRefusedError, UpstreamError
+from trunkline.errors import ConfigError, ServerRefusedError, UpstreamError
 from trunkline.keyfile import seal_key
 from trunkline.model import (
     Answer,
@@ -71,6 +71,7 @@ from trunkline.wire.questions import not_asked, read_input_required
 from trunkline.wire.seal import Seal
 
 if TYPE_CHECKING:
+    from trunkline.authoring.server import MCPServerBase
     from trunkline.control.discovery import EnhancedToolDiscovery
     from trunkline.control.finding import Finding, Found
 
@@ -92,12 +93,15 @@ class Hub:
         self.config = config
         self._tasks = tasks
         self._specs: dict[str, ServerSpec] = {}
+        self._mounted: dict[str, ServerSpec] = {}
         self._registry = Registry(config, self._learn)
         self._views = Views(config)
         self._shelf = Shelf(config.home)
         self._supervisors: dict[str, tuple[Supervisor, asyncio.Task[Any]]] = {}
         self._hearers: list[Heard] = []
         self._finding: Finding | None = None
+        self._opening = asyncio.Lock()
+        self._names_of_vendors: dict[str, str] = {}
         self._news = asyncio.Event()
         self._discovery: EnhancedToolDiscovery | None = None
         self.history = History(config.home / "history", tasks=tasks)
@@ -135,6 +139,8 @@ class Hub:
 
         Questions meanwhile are answered by the handler of `elicitation`; `cached=False` wants a fresh answer.
         """
+        if tool not in self.snapshot.tools:
+            tool = self._names_of_vendors.get(tool, tool)
         caller = self._here.caller(user)
         stamp = meta.Meta(MODERN_VERSIONS[0], caller.capabilities, CLIENT_INFO)
         params = meta.stamp({"name": encode(tool), "arguments": encode(dict(arguments or {}))}, stamp)
@@ -212,10 +218,29 @@ class Hub:
         """What is known at this moment."""
         return self._registry.snapshot
 
-    async def tools(self) -> list[Entry]:
-        """Every tool that can be called, after a moment for servers that only just start."""
+    @overload
+    async def tools(self) -> list[Entry]: ...
+    @overload
+    async def tools(
+        self, *, format: str, defer: bool = False, keep: Collection[str] = ()
+    ) -> list[dict[str, Any]]: ...
+    async def tools(
+        self, *, format: str | None = None, defer: bool = False, keep: Collection[str] = ()
+    ) -> list[Entry] | list[dict[str, Any]]:
+        """Every tool that can be called, after a moment for servers that only just start.
+
+        With a `format` they are as a model's vendor wants them; with `defer`, all but those in `keep` are for the
+        vendor's own search of tools, and no model reads them before they are found.
+        """
         await self.settle()
-        return list(self.snapshot.tools.values())
+        entries = list(self.snapshot.tools.values())
+        if format is None:
+            return entries
+        from trunkline.control.formatting import for_model
+
+        made = for_model(entries, format, defer=defer, keep=keep).value
+        self._names_of_vendors |= {name: tool.name for name, tool in made.by_name.items() if name != tool.name}
+        return made.definitions
 
     def view(self, profile: str = "") -> View:
         """What the callers of a profile have, and what lists show them; without a name, those of `/mcp`."""
@@ -241,13 +266,26 @@ class Hub:
     ) -> list[Found]:
         """The tools that fit a prompt best, or each of several queries; an empty list means that nothing does."""
         await self.settle()
-        return await self._found().find(
-            query, self.view(profile).snapshot, limit=limit, min_score=min_score, servers=servers, safety=safety
+        return await (await self._search()).find(
+            query,
+            self.view(profile).snapshot,
+            limit=limit,
+            min_score=min_score,
+            servers=servers,
+            safety=safety,
+            user=user,
+            thread=thread,
         )
 
     async def _find(self, call: Call, query: str, snapshot: Snapshot, limit: int) -> list[Found]:
-        asked = askable(call.caller.capabilities) != b"{}"
-        return await self._found().find(query, snapshot, limit=limit, askable=asked)
+        return await (await self._search()).find(
+            query,
+            snapshot,
+            limit=limit,
+            askable=askable(call.caller.capabilities) != b"{}",
+            user=call.scope.user,
+            thread=call.scope.thread or call.caller.owner,
+        )
 
     async def keep_index(self) -> None:
         """Have tools ready to be found before anybody searches, for as long as some profile searches; run as a task."""
@@ -255,16 +293,22 @@ class Hub:
             self._news.clear()
             snapshot = self.snapshot
             if any(self.view(profile).searching for profile in ("", *self.config.profiles)):
-                await self._found().follow(snapshot)
+                await (await self._search()).follow(snapshot)
             await self._news.wait()
 
-    def _found(self) -> Finding:
-        """Made when somebody first searches: who does not need not pay for it."""
-        if self._finding is None:
-            from trunkline.control.finding import Finding, finder_for
+    def _taught(self, call: Call, well: bool) -> None:
+        """Who searches again finds what served before."""
+        if self._finding is not None and call.entry is not None and call.method == "tools/call":
+            self._finding.learn(call.scope.user, call.scope.thread or call.caller.owner, call.entry, well=well)
 
-            self._finding = Finding(finder_for(self.config.search))
-        return self._finding
+    async def _search(self) -> Finding:
+        """Opened when somebody first searches: who does not need not pay for it."""
+        async with self._opening:
+            if self._finding is None:
+                from trunkline.control.finding import open_finding
+
+                self._finding = await open_finding(self.config.search, self.config.home, self._tasks)
+            return self._finding
 
     @property
     def discovery(self) -> EnhancedToolDiscovery:
@@ -369,12 +413,16 @@ class Hub:
 
     async def apply(self, config: Config) -> list[str]:
         """Take on another configuration; servers that did not change are not touched. Says what changed."""
+        config = dataclasses.replace(config, servers={**config.servers, **self._mounted})
         wanted = {name: spec for name, spec in config.servers.items() if spec.enabled}
         news: list[str] = []
         for name, spec in list(self._specs.items()):
             if name not in wanted or wanted[name].fingerprint != spec.fingerprint:
                 news.append(f"{'changed' if name in wanted else 'removed'} {name}")
                 await self._remove(name)
+        if config.search != self.config.search and self._finding is not None:
+            self._finding.close()
+            self._finding = None
         self.config = config
         for name, spec in wanted.items():
             if name not in self._specs:
@@ -386,6 +434,31 @@ class Hub:
         self._views.configure(config)
         self._registry.configure(config)
         return news
+
+    async def mount(self, server: MCPServerBase, name: str = "") -> str:
+        """Take in a server of this process, like any other: started if need be, under its id or another `name`."""
+        name = name or server.config.id
+        if name in self.config.servers or name in self.config.groups:
+            raise ConfigError(f"There already is a server or a group {name!r}.", hint="Mount it under another `name`.")
+        spec = self._mounted[name] = ServerSpec(name, local=server)
+        try:
+            await server.start()
+            await self.apply(self.config)
+            await self._supervisors[spec.name][0].first_try.wait()
+        except BaseException:
+            self._mounted.pop(name, None)
+            raise
+        return name
+
+    async def unmount(self, name: str) -> None:
+        """Let go of a mounted server, and stop it where no other name of it is left; calls under way end."""
+        spec = self._mounted.pop(name, None)
+        if spec is None:
+            raise ConfigError(f"No server {name!r} is mounted.", hint="`mount` says under which name it was.")
+        rest = {other: kept for other, kept in self.config.servers.items() if other != name}
+        await self.apply(dataclasses.replace(self.config, servers=rest))
+        if all(kept.local is not spec.local for kept in self._mounted.values()):
+            await spec.local.stop("It was unmounted.")
 
     def _add(self, spec: ServerSpec) -> None:
         self._specs[spec.name] = spec
@@ -415,6 +488,12 @@ class Hub:
 
     # Called by `open_hub`.
 
+    async def close(self) -> None:
+        """End what is the hub's own, and the servers that were mounted."""
+        for name in list(self._mounted):
+            await self.unmount(name)
+        await self.history.close()
+
     def attach(self, pool: Pool) -> None:
         """Calls go to the servers of this pool."""
         self._pool = pool
@@ -441,7 +520,7 @@ class Hub:
             ElicitStage(self.withdraw),
             self._task_stage,
             BatchStage(self._lanes, coalesce=config.batcher.coalesce),
-            SendStage(self._live(), self._specs, self._report, self.tallies),
+            SendStage(self._live(), self._specs, self._report, self.tallies, self._taught),
         )
         self._handler = join(self.stages)
 
@@ -512,7 +591,7 @@ async def open_hub(source: Config | str | Path | Iterable[ServerSpec] | None = N
             try:
                 yield hub
             finally:
-                await hub.history.close()
+                await hub.close()
                 await tasks.close()
 
 

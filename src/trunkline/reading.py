@@ -15,6 +15,7 @@ import msgspec
 
 from trunkline.config import HIDDEN_FIELDS, SECTIONS, Config, GroupSpec, ProfileSpec, ServerSpec, default_home
 from trunkline.errors import ConfigError
+from trunkline.secrets import look_up
 from trunkline.tool import ToolOptions
 
 
@@ -85,6 +86,11 @@ def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
 
 def _section(name: str, values: Mapping[str, Any], env: Mapping[str, str]) -> Any:
     made, problem = _expanded(_make(SECTIONS[name], values, name), env)
+    if name == "search" and bool(made.embeddings_url) != bool(made.embeddings_model):
+        raise ConfigError(
+            "[search]: a service for vectors wants an address and a model.",
+            hint="Set `embeddings_url` and `embeddings_model`.",
+        )
     if problem:
         raise ConfigError(f"[{name}]: {problem}", hint="Set it, or write the value itself.")
     return made
@@ -262,12 +268,14 @@ def _object(value: Any, where: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_VARIABLE = re.compile(r"\$\{(?:(?:env:)?([A-Za-z_][A-Za-z0-9_]*)|secrets?:([A-Za-z_][A-Za-z0-9_.-]*))(?::-([^}]*))?\}")
 
 
 def _expanded(section: Any, env: Mapping[str, str]) -> tuple[Any, str]:
-    """Put variables in the place of `${env:NAME}`, and say which are missing."""
+    """Put values in the place of `${env:NAME}` and `${secret:NAME}`, and say which are missing."""
     missing: list[str] = []
+    problems: list[str] = []
+    hidden = False
 
     def expand(value: Any) -> Any:
         if isinstance(value, str):
@@ -279,16 +287,31 @@ def _expanded(section: Any, env: Mapping[str, str]) -> tuple[Any, str]:
         return value
 
     def replace(found: re.Match[str]) -> str:
-        value = env.get(found[1]) if found[1] in env else found.group(2)
+        if found[2]:
+            return secret(found[2], found[3])
+        value = env.get(found[1]) if found[1] in env else found[3]
         if not isinstance(value, str):
             missing.append(found[1])
             return ""
         return value
 
-    changed = {f.name: expand(getattr(section, f.name)) for f in dataclasses.fields(section)}
+    def secret(name: str, default: str | None) -> str:
+        # What is never printed may hold a secret; arguments and addresses can be read by others.
+        value, problem = look_up(name, env) if hidden else ("", f"the secret {name} does not belong in `{field.name}`.")
+        value = default if value is None else value
+        if value is None:
+            problem = f"the secret {name} is not set. Run `trunkline secret set {name}`."
+        problems.extend([problem] if problem else [])
+        return value or ""
+
+    changed: dict[str, Any] = {}
+    for field in dataclasses.fields(section):
+        hidden = not field.repr
+        changed[field.name] = expand(getattr(section, field.name))
     made = dataclasses.replace(section, **changed)
-    names = ", ".join(sorted(set(missing)))
-    return made, f"the environment variable {names} is not set." if missing else ""
+    if missing:
+        problems.insert(0, f"the environment variable {', '.join(sorted(set(missing)))} is not set.")
+    return made, " ".join(dict.fromkeys(problems))
 
 
 def _without_comments(text: str) -> str:

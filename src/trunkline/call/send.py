@@ -19,6 +19,9 @@ from trunkline.wire.headers import NAMED_BY, param_headers
 from trunkline.wire.members import encode, is_object, read_members, write_members
 from trunkline.wire.tasks import declaring
 
+Taught = Callable[[Call, bool], None]
+"""Told of each answered call whether it went well."""
+
 Report = Callable[[str, UpstreamError | None], None]
 """Told how each call to a server went."""
 
@@ -26,8 +29,10 @@ Report = Callable[[str, UpstreamError | None], None]
 class SendStage:
     """Knows how every server is reached, and counts how it answers."""
 
-    def __init__(self, pool: Pool, specs: Mapping[str, ServerSpec], report: Report, tallies: Tallies) -> None:
-        self._pool, self._specs, self._report, self._tallies = pool, specs, report, tallies
+    def __init__(
+        self, pool: Pool, specs: Mapping[str, ServerSpec], report: Report, tallies: Tallies, taught: Taught
+    ) -> None:
+        self._pool, self._specs, self._report, self._tallies, self._taught = pool, specs, report, tallies, taught
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
         spec = self._specs.get(call.server)
@@ -45,6 +50,7 @@ class SendStage:
         if not reply.questions:
             said = bool(reply.error) or _says_error(reply.result)
             self._tallies.count(spec.name, _tool(call), since, failed=False, tool_error=said)
+            self._taught(call, not said)
         return reply
 
     async def _send(self, call: Call, spec: ServerSpec) -> Reply:

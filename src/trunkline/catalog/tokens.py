@@ -13,7 +13,7 @@ from functools import lru_cache
 from trunkline.errors import ConfigError
 
 ENCODING = "o200k_base"
-"""The tokenizer that both ways are about: that of OpenAI's models since GPT-4o. Others differ by some tenths."""
+"""The tokenizer that both ways are about: that of OpenAI's models since GPT-4o. Those of other vendors differ."""
 HINT = "Install it: pip install 'trunkline[tokens]'."
 
 
@@ -51,11 +51,11 @@ _PIECES: Callable[[str], list[str]] = re.compile(
     r"| ?[A-Z]{1,2}"
     r"|[0-9]{1,3}"
     rf"| ?[{_PUNCTUATION}]{{1,3}}"
-    r"|\s+"
     rf"| ?[{_ACCENTED}]+[a-z]{{0,2}}"
-    rf"| ?[{_LETTERS}]{{1,5}}"
+    rf"| ?[{_LETTERS}]{{1,3}}"
     rf"| ?[{_SYLLABLES}]{{1,2}}"
-    rf"|[^\x00-\x7f{_CJK}]"
+    rf"| ?[^\s\x00-\x7f{_CJK}]"
+    r"|\s+"
 ).findall
 # Ideographs go together by chance, so they are counted apart; an emoji is a piece, and often more than one token.
 _SIGNS: Callable[[str], list[str]] = re.compile(f"[{_CJK}\U00010000-\U0010ffff]").findall
@@ -74,10 +74,10 @@ def _text(text: str | bytes) -> str:
 
 @lru_cache(maxsize=1)
 def _encoder() -> Callable[[str], list[int]]:
-    try:
-        tokenizer = importlib.import_module("bpe_openai")
-    except ImportError as error:
-        raise ConfigError("There is no tokenizer to count with.", hint=HINT) from error
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # it reads its tables in an old way
+        try:
+            tokenizer = importlib.import_module("bpe_openai")
+        except ImportError as error:
+            raise ConfigError("There is no tokenizer to count with.", hint=HINT) from error
         return tokenizer.get_encoding(ENCODING).encode_ordinary

@@ -65,7 +65,7 @@ def _complain(error: Exception) -> None:
 def _parser() -> argparse.ArgumentParser:
     import argparse
 
-    from trunkline.cli import annotate, edit, search, show, up, use
+    from trunkline.cli import annotate, bench, connect, edit, imports, search, show, up, use
 
     parser = argparse.ArgumentParser(
         prog="trunkline",
@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     formatted = argparse.ArgumentParser(add_help=False)
     formatted.add_argument("--format", choices=("table", "json", "compact"), default="table", help="how to print")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for module in (up, show, search, use, edit, annotate):
+    for module in (up, show, search, use, edit, imports, connect, annotate, bench):
         module.add_commands(commands, common, formatted)
     return parser
 

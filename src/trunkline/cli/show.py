@@ -41,6 +41,8 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
         "--tag", action="append", default=[], metavar="WORD", help="only those with this tag; repeatable"
     )
     tools.add_argument("--annotations", action="store_true", help="also show what is known of how they behave")
+    tools.add_argument("--changes", action="store_true", help="show how they changed since they were first seen")
+    tools.add_argument("--tokens", action="store_true", help="show what they take of a model's context instead")
     _add_timeout(tools)
     tools.set_defaults(run=_tools)
 
@@ -164,9 +166,17 @@ def _tools(options: argparse.Namespace) -> int:
         from trunkline.errors import ConfigError
 
         raise ConfigError(f"There is no server {options.server!r}.", hint=f"There are: {', '.join(known)}.")
-    tools, away = run(lambda: _collect(config, options.timeout))
+    if options.changes:
+        from trunkline.cli.changes import show_changes
+
+        return show_changes(config, options)
+    tools, view, away = run(lambda: _collect(config, options.timeout))
     found = [shown for entry in tools if _wanted(shown := ShownTool(entry, decode(entry.definition)), options)]
-    if options.format == "json":
+    if options.tokens:
+        from trunkline.cli.tokens import print_tokens
+
+        print_tokens([tool.entry for tool in found], view, away, format=options.format)
+    elif options.format == "json":
         listed = [tool.described(annotations=options.annotations) for tool in found]
         print_json({"tools": listed, "unavailable": away})
     elif options.format == "compact":
@@ -234,11 +244,11 @@ def _print_tools(tools: list[ShownTool], *, annotations: bool) -> None:
     say(f"{len(tools)} tools ({levels['safe']} safe, {levels['dangerous']} dangerous).")
 
 
-async def _collect(config: Config, seconds: float) -> tuple[list[Entry], dict[str, str]]:
+async def _collect(config: Config, seconds: float) -> tuple[list[Entry], tuple[Entry, ...], dict[str, str]]:
     async with opened(config, seconds) as hub:
         away = {
             view.name: f"{view.state.value}. {view.reason}".strip()
             for view in hub.servers()
             if view.state not in (State.READY, State.DEGRADED)
         }
-        return await hub.tools(), away
+        return await hub.tools(), hub.view().tools, away

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trunkline.catalog.annotations import get_tool_safety_level
 from trunkline.catalog.search.finder import Finder, SearchConfig
 from trunkline.catalog.search.index import Reason
 from trunkline.catalog.search.text import ToolText
+from trunkline.catalog.search.usage import Learned
 from trunkline.config import SearchSection
 from trunkline.model import EMPTY_SNAPSHOT, Entry, Snapshot
+from trunkline.tasks import Tasks
 from trunkline.tool import Safety
 from trunkline.wire.members import decode_bounded, decode_object
+
+if TYPE_CHECKING:
+    from trunkline.catalog.search.vectors import Vectors
+
+log = logging.getLogger("trunkline")
 
 _SLICE = 0.005
 """Seconds of indexing after which others have their turn."""
@@ -34,12 +45,15 @@ class Found:
 class Finding:
     """An index that follows the snapshots, a slice at a time, so that nobody waits for it to be built."""
 
-    def __init__(self, finder: Finder) -> None:
+    def __init__(self, finder: Finder, *, learns: bool) -> None:
         self._finder = finder
+        self._learned = Learned() if learns else None
         self._newest = EMPTY_SNAPSHOT
         self._version = -1
         self._indexed: dict[str, Entry] = {}
         self._following = asyncio.Lock()
+        self.work: asyncio.Task[None] | None = None
+        """What computes vectors meanwhile."""
 
     async def find(
         self,
@@ -51,13 +65,26 @@ class Finding:
         servers: Collection[str] = (),
         safety: Safety | None = None,
         askable: bool = True,
+        user: str = "",
+        thread: str = "",
     ) -> list[Found]:
         """The tools of a snapshot that fit best; an empty list means that nothing does."""
         await self.follow(snapshot)
         tools = snapshot.by_key
         wanted = _wanted(tools.get, servers, safety, askable)
-        hits = await self._finder.find(query, limit=limit, min_score=min_score, only=wanted)
+        boost = self._learned.boost(user, thread) if self._learned is not None else None
+        hits = await self._finder.find(query, limit=limit, min_score=min_score, only=wanted, boost=boost)
         return [Found(tools[hit.key], hit.score, hit.reasons) for hit in hits]
+
+    def close(self) -> None:
+        """Compute nothing any more."""
+        if self.work is not None:
+            self.work.cancel()
+
+    def learn(self, user: str, thread: str, tool: Entry, *, well: bool) -> None:
+        """A call of a tool was answered."""
+        if self._learned is not None:
+            self._learned.record(user, thread, f"{tool.server}/{tool.name}", ok=well)
 
     async def follow(self, snapshot: Snapshot) -> None:
         """Bring the index to what a snapshot has, or a newer one."""
@@ -86,17 +113,47 @@ class Finding:
         self._version = snapshot.version
 
 
-def finder_for(section: SearchSection) -> Finder:
-    """Searches as the configuration says."""
+async def open_finding(section: SearchSection, home: Path, tasks: Tasks) -> Finding:
+    """Searches as the configuration says, with the vectors that are kept under `home`."""
+    vectors = await _vectors(section, home, tasks) if section.strategy in ("semantic", "hybrid") else None
     config = SearchConfig(strategy=section.strategy, min_score=section.min_score, query_timeout=section.query_timeout)
-    return Finder(config)
+    finding = Finding(Finder(config, vectors=vectors), learns=section.learn)
+    if vectors is not None:
+        finding.work = tasks.start(vectors.work(), name="vectors")
+    return finding
+
+
+async def _vectors(section: SearchSection, home: Path, tasks: Tasks) -> Vectors | None:
+    if find_spec("numpy") is None:
+        if section.strategy == "semantic" or section.embeddings_url:
+            log.warning("Tools are found by their words alone: trunkline[semantic] is not installed.")
+        return None
+    from trunkline.catalog.search.builtin import builtin_embedder
+    from trunkline.catalog.search.shelf import VectorFile
+    from trunkline.catalog.search.vectors import Vectors
+    from trunkline.control.embedding import RemoteEmbedder
+
+    embedder = (
+        RemoteEmbedder(section.embeddings_url, section.embeddings_model, section.embeddings_token)
+        if section.embeddings_url
+        else builtin_embedder()
+    )
+    if embedder is None:
+        return None
+    vectors = Vectors(embedder, tasks, VectorFile(home / "vectors", embedder.model))
+    await vectors.load()
+    return vectors
 
 
 def _text(key: str, entry: Entry, snapshot: Snapshot) -> ToolText:
     """What is searched: the tool under its own name, with what its server calls itself."""
     view = snapshot.servers.get((entry.members or (entry.server,))[0])
     info = decode_object(view.profile.info) if view is not None and view.profile is not None else {}
-    definition = decode_bounded(entry.definition) | {"name": entry.name, "server_title": info.get("title")}
+    try:
+        definition = decode_bounded(entry.definition)
+    except ValueError:
+        definition = {}  # it is nested deeper than can be read
+    definition |= {"name": entry.name, "server_title": info.get("title")}
     return ToolText.parse(definition, server=entry.server, key=key)
 
 

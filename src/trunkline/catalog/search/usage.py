@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 
 _MOST_KEYS = 10_000
+_MOST_SCOPES = 1_000
 
 
 class Usage:
@@ -40,3 +42,39 @@ class Usage:
         good, bad, then = self._kept.get(key, (0.0, 0.0, now))
         fading = 0.5 ** ((now - then) / self._half_life)
         return good * fading, bad * fading, now
+
+
+class Learned:
+    """What use has taught for each user and each thread of theirs; those not heard of for longest are forgotten."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._scopes: OrderedDict[tuple[str, str], Usage] = OrderedDict()
+
+    def record(self, user: str, thread: str, key: str, *, ok: bool) -> None:
+        """A call of a tool has ended."""
+        self._usage(user, "").record(key, ok=ok)
+        if thread:
+            self._usage(user, thread).record(key, ok=ok)
+
+    def boost(self, user: str, thread: str) -> Callable[[str], float]:
+        """What tools' scores gain in a thread: most for what served there, half of it for what served its user."""
+        own = self._scopes.get((user, thread)) if thread else None
+        all_of_it = self._scopes.get((user, ""))
+
+        def gained(key: str) -> float:
+            here = own.boost(key) if own is not None else 0.0
+            elsewhere = all_of_it.boost(key) if all_of_it is not None else 0.0
+            return max(here, elsewhere / 2)
+
+        return gained
+
+    def _usage(self, user: str, thread: str) -> Usage:
+        usage = self._scopes.get((user, thread))
+        if usage is None:
+            usage = self._scopes[(user, thread)] = Usage(clock=self._clock)
+            if len(self._scopes) > _MOST_SCOPES:
+                self._scopes.popitem(last=False)
+        else:
+            self._scopes.move_to_end((user, thread))
+        return usage
