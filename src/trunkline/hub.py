@@ -26,6 +26,7 @@ from trunkline.call.keep import CacheStage
 from trunkline.call.lanes import Lane, Lanes, Limits
 from trunkline.call.middleware.chain import ToolMiddleware
 from trunkline.call.policy import Policy
+from trunkline.call.savings import Savings
 from trunkline.call.send import SendStage
 from trunkline.call.share import RouteStage
 from trunkline.call.stage import Stage, join
@@ -62,6 +63,7 @@ from trunkline.tasks import Tasks, open_tasks
 from trunkline.tool import NO_OPTIONS, Annotations, Safety, ToolOptions, ToolResult
 from trunkline.upstream.connection import CLIENT_INFO, Connection
 from trunkline.upstream.exchange import Exchange
+from trunkline.upstream.local import Mounted
 from trunkline.upstream.pool import Line, Outside, Pool, askable, open_pool
 from trunkline.wire import meta
 from trunkline.wire.envelope import error_object
@@ -114,6 +116,8 @@ class Hub:
         self._middleware: list[ToolMiddleware] = []
         self.tallies = Tallies(time.monotonic)
         """How calls went, by server and by tool."""
+        self.savings = Savings()
+        """What callers were spared who search."""
         self._pool: Pool | None = None
         self._cache: CacheStage | None = None
         self._routes = RouteStage({}, config.router)
@@ -221,9 +225,7 @@ class Hub:
     @overload
     async def tools(self) -> list[Entry]: ...
     @overload
-    async def tools(
-        self, *, format: str, defer: bool = False, keep: Collection[str] = ()
-    ) -> list[dict[str, Any]]: ...
+    async def tools(self, *, format: str, defer: bool = False, keep: Collection[str] = ()) -> list[dict[str, Any]]: ...
     async def tools(
         self, *, format: str | None = None, defer: bool = False, keep: Collection[str] = ()
     ) -> list[Entry] | list[dict[str, Any]]:
@@ -266,7 +268,7 @@ class Hub:
     ) -> list[Found]:
         """The tools that fit a prompt best, or each of several queries; an empty list means that nothing does."""
         await self.settle()
-        return await (await self._search()).find(
+        return await (await self._found()).find(
             query,
             self.view(profile).snapshot,
             limit=limit,
@@ -278,7 +280,7 @@ class Hub:
         )
 
     async def _find(self, call: Call, query: str, snapshot: Snapshot, limit: int) -> list[Found]:
-        return await (await self._search()).find(
+        return await (await self._found()).find(
             query,
             snapshot,
             limit=limit,
@@ -300,6 +302,12 @@ class Hub:
         """Who searches again finds what served before."""
         if self._finding is not None and call.entry is not None and call.method == "tools/call":
             self._finding.learn(call.scope.user, call.scope.thread or call.caller.owner, call.entry, well=well)
+
+    async def _found(self) -> Finding:
+        """The index, brought to what there is now."""
+        finding = await self._search()
+        await finding.follow(self.snapshot)
+        return finding
 
     async def _search(self) -> Finding:
         """Opened when somebody first searches: who does not need not pay for it."""
@@ -385,7 +393,7 @@ class Hub:
 
     async def unwatch(self, uri: str) -> Reply:
         """Stop following a resource."""
-        if uri == CATALOGUE:
+        if uri == CATALOGUE and find_resource(uri, self.snapshot) is None:
             return Reply(result=b"{}")
         return await self._supervisor_of(uri, "resources/unsubscribe", self.snapshot).unwatch(uri)
 
@@ -436,29 +444,31 @@ class Hub:
         return news
 
     async def mount(self, server: MCPServerBase, name: str = "") -> str:
-        """Take in a server of this process, like any other: started if need be, under its id or another `name`."""
+        """Take in a server of this process like any other, under its id or another `name`.
+
+        It is started if need be; what was started here is stopped by `unmount`, or with the hub.
+        """
         name = name or server.config.id
         if name in self.config.servers or name in self.config.groups:
             raise ConfigError(f"There already is a server or a group {name!r}.", hint="Mount it under another `name`.")
-        spec = self._mounted[name] = ServerSpec(name, local=server)
-        try:
-            await server.start()
-            await self.apply(self.config)
-            await self._supervisors[spec.name][0].first_try.wait()
-        except BaseException:
-            self._mounted.pop(name, None)
-            raise
+        ran = server.running
+        await server.start()
+        self._mounted[name] = ServerSpec(name, local=Mounted(server, stops=not ran))
+        await self.apply(self.config)
+        await self._supervisors[name][0].first_try.wait()
         return name
 
     async def unmount(self, name: str) -> None:
-        """Let go of a mounted server, and stop it where no other name of it is left; calls under way end."""
+        """Let go of a mounted server; its calls under way end."""
         spec = self._mounted.pop(name, None)
         if spec is None:
             raise ConfigError(f"No server {name!r} is mounted.", hint="`mount` says under which name it was.")
+        mounted: Mounted = spec.local
+        mounted.gone = True
         rest = {other: kept for other, kept in self.config.servers.items() if other != name}
         await self.apply(dataclasses.replace(self.config, servers=rest))
-        if all(kept.local is not spec.local for kept in self._mounted.values()):
-            await spec.local.stop("It was unmounted.")
+        if mounted.stops:
+            await mounted.server.stop("It was unmounted.")
 
     def _add(self, spec: ServerSpec) -> None:
         self._specs[spec.name] = spec
@@ -508,7 +518,7 @@ class Hub:
         policy = Policy(config.middleware, self._middleware, RetryBudget(ratio=config.router.retry_ratio))
         self._lanes.refresh()
         self.stages: tuple[Stage, ...] = (
-            FrontStage(self.view, self._find, config),
+            FrontStage(self.view, self._find, config, self.savings),
             EntryStage(
                 self._snapshot_of,
                 lambda: self._registry.settle(self.config.gateway.settle),
@@ -525,7 +535,7 @@ class Hub:
         self._handler = join(self.stages)
 
     def _snapshot_of(self, profile: str) -> Snapshot:
-        return self._views.of(profile, self._registry.snapshot).snapshot if profile else self._registry.snapshot
+        return self._views.of(profile, self._registry.snapshot).snapshot
 
     def _learn(self, snapshot: Snapshot) -> None:
         self._routes.learn(snapshot)

@@ -9,11 +9,20 @@ import re
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from trunkline.config import HIDDEN_FIELDS, SECTIONS, Config, GroupSpec, ProfileSpec, ServerSpec, default_home
+from trunkline.config import (
+    HIDDEN_FIELDS,
+    SECTIONS,
+    Config,
+    GroupSpec,
+    ProfileSpec,
+    RegistrySpec,
+    ServerSpec,
+    default_home,
+)
 from trunkline.errors import ConfigError
 from trunkline.secrets import look_up
 from trunkline.tool import ToolOptions
@@ -63,7 +72,7 @@ def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
     if "mcpServers" in document or _is_client_file(document):
         servers = _object(document.get("mcpServers", document.get("servers", {})), "mcpServers")
         return Config(servers={name: _client_server(name, _object(spec, name), env) for name, spec in servers.items()})
-    _refuse_unknown(document, (*SECTIONS, "servers", "groups", "profiles"), "the file")
+    _refuse_unknown(document, (*SECTIONS, "servers", "groups", "profiles", "registries"), "the file")
     sections = {name: _section(name, _object(document.get(name, {}), name), env) for name in SECTIONS}
     servers = {
         name: _server(name, _object(spec, f"servers.{name}"), env)
@@ -81,7 +90,11 @@ def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
         name: _profile(name, _object(spec, f"profiles.{name}"), servers, groups)
         for name, spec in _object(document.get("profiles", {}), "profiles").items()
     }
-    return Config(**sections, servers=servers, groups=groups, profiles=profiles)
+    registries = {
+        name: _registry(name, _object(spec, f"registries.{name}"), env)
+        for name, spec in _object(document.get("registries", {}), "registries").items()
+    }
+    return Config(**sections, servers=servers, groups=groups, profiles=profiles, registries=registries)
 
 
 def _section(name: str, values: Mapping[str, Any], env: Mapping[str, str]) -> Any:
@@ -114,7 +127,7 @@ def _group(name: str, spec: Mapping[str, Any], servers: Mapping[str, ServerSpec]
 def _profile(
     name: str, spec: Mapping[str, Any], servers: Collection[str], groups: Mapping[str, GroupSpec]
 ) -> ProfileSpec:
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
+    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}", name):
         raise ConfigError(
             f"{name!r} cannot be a profile's name.", hint="It is part of an address: use letters, digits and dashes."
         )
@@ -125,6 +138,15 @@ def _profile(
         if group:
             raise ConfigError(f"Profile {name!r} names {server!r}, which is in a group.", hint=f"Name {group!r}.")
     return made
+
+
+def _registry(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -> RegistrySpec:
+    _check_name(name, "registry")
+    made = dataclasses.replace(_make(RegistrySpec, spec, f"registries.{name}"), name=name)
+    if not made.url and name != "official":
+        raise ConfigError(f"Registry {name!r} has no address.", hint="Give it a `url`.")
+    made, problem = _expanded(made, env)
+    return dataclasses.replace(made, problem=problem)
 
 
 def _check_known(server: str, servers: Collection[str], who: str) -> None:
@@ -202,7 +224,21 @@ def _make(section: type[Any], values: Mapping[str, Any], where: str) -> Any:
         return _in_range(msgspec.convert(dict(values), section), where)
     except msgspec.ValidationError as error:
         text = str(error).replace(" - at `$.", f" (at `{where}.")
-        raise ConfigError(f"{where}: {text}{')' if '(at' in text else ''}.") from error
+        choices = _choices(section, str(error))
+        hint = f"Write one of {', '.join(choices)}." if choices else ""
+        raise ConfigError(f"{where}: {text}{')' if '(at' in text else ''}.", hint=hint) from error
+
+
+def _choices(section: type[Any], error: str) -> list[str]:
+    """What an option may be that was given something else, where that is one of a few."""
+    found = re.search(r"Invalid enum value .* - at `\$\.(\w+)", error)
+    if found is None:
+        return []
+    kind = get_type_hints(section).get(found[1])
+    literals = [kind, *get_args(kind)]
+    return [
+        repr(value) for literal in literals if get_origin(literal) is Literal for value in get_args(literal) if value
+    ]
 
 
 _MORE_THAN_0 = frozenset(
@@ -268,7 +304,9 @@ def _object(value: Any, where: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-_VARIABLE = re.compile(r"\$\{(?:(?:env:)?([A-Za-z_][A-Za-z0-9_]*)|secrets?:([A-Za-z_][A-Za-z0-9_.-]*))(?::-([^}]*))?\}")
+_VARIABLE = re.compile(
+    r"\$\{(?:(?:env:)?([A-Za-z_][A-Za-z0-9_]*)|secrets?:([A-Za-z0-9_][A-Za-z0-9_.-]*))(?::-([^}]*))?\}"
+)
 
 
 def _expanded(section: Any, env: Mapping[str, str]) -> tuple[Any, str]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.catalog.names import legal, prefixed, show
+from trunkline.catalog.names import closest, legal, prefixed, show
 
 LEGAL = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 NAMES = st.text(max_size=80) | st.sampled_from(
@@ -102,10 +102,84 @@ def test_a_hidden_tool_is_spoken_of() -> None:
     assert none == ["'echo' is offered by one, two, and shown by none."]
 
 
-def test_a_tool_cannot_take_the_prefixed_name_of_another() -> None:
-    shown, _ = show({"a": ["b__c"], "a__b": ["c"]}, namespace="always", conflicts="namespace")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("a", "b__c"), ("a__b", "c")),
+        (("a", "_b"), ("a_", "b")),
+        (("a", "__b"), ("a_", "_b")),
+        (("a", "x.y"), ("a", "x y")),
+        (("a", "🦆"), ("a", "🦉")),
+        (("a.b", "c"), ("a_b", "c")),
+        (("_a", "é"), ("a", "é")),
+        (("a", "x" * 200), ("a", "x" * 201)),
+        (("s" * 64, "x"), ("s" * 63, "x")),
+    ],
+)
+def test_a_tool_cannot_take_the_prefixed_name_of_another(one: tuple[str, str], other: tuple[str, str]) -> None:
+    assert prefixed(*one) != prefixed(*other)
 
-    assert len(set(shown.values())) == 2
+
+LOOKALIKES = SERVERS | st.text("ab_", min_size=1, max_size=5)
+ANY_SERVER = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1, max_size=64) | LOOKALIKES
+ANY_TOOL = NAMES | st.text("ab_", min_size=1, max_size=6)
+ANY = st.dictionaries(ANY_SERVER, st.sets(ANY_TOOL, max_size=5), max_size=5)
+
+
+@given(ANY, st.data())
+def test_whichever_servers_there_are_a_prefixed_name_means_one_tool_and_stays_the_same(
+    offered: dict[str, set[str]], data: st.DataObject
+) -> None:
+    some = {server: names for server, names in offered.items() if data.draw(st.booleans())}
+    whole, _ = show(offered, namespace="always", conflicts="namespace")
+    part, _ = show(dict(reversed(some.items())), namespace="always", conflicts="namespace")
+
+    pairs = {(server, name) for server, names in offered.items() for name in names}
+    assert {shown: pair for pair, shown in whole.items()} == {prefixed(*pair): pair for pair in pairs}
+    assert part.items() <= whole.items()
+
+
+@given(ANY_SERVER, ANY_TOOL, ANY_SERVER)
+def test_a_server_that_knows_the_names_of_another_cannot_take_them(server: str, name: str, thief: str) -> None:
+    taken = prefixed(server, name)
+    tries = {taken, *(taken[place:] for place in range(len(taken)))}
+
+    if thief != server:
+        assert taken not in {prefixed(thief, one) for one in tries}
+
+
+@pytest.mark.parametrize("namespace", ["always", "never"])
+def test_a_name_of_ours_is_nobody_elses(namespace: str) -> None:
+    offered = {"one": ["search_tools", "echo"], "two": ["search_tools"]}
+    shown, _ = show(offered, namespace=namespace, conflicts="first-wins", reserved={"search_tools"})
+
+    assert shown["one", "search_tools"] == "one__search_tools"
+    assert shown["two", "search_tools"] == "two__search_tools"
+    assert "search_tools" not in shown.values()
+
+
+@pytest.mark.parametrize(
+    ("name", "close"),
+    [
+        ("send_leter", ["post__send_letter"]),
+        ("send_letter", ["post__send_letter"]),
+        ("POST__SEND_LETTER", ["post__send_letter"]),
+        ("bread", ["oven__bake_bread"]),
+        ("quantum", []),
+        ("", []),
+    ],
+)
+def test_a_name_that_nobody_has_is_near_to_some(name: str, close: list[str]) -> None:
+    known = ["post__send_letter", "oven__bake_bread", "pond__geese", "x"]
+
+    assert closest(name, known, 2) == close
+
+
+def test_of_names_that_are_near_only_the_nearest_are_told() -> None:
+    known = [f"send_letter_{number}" for number in range(9)]
+
+    assert closest("send_letter_7", known, 3)[0] == "send_letter_7"
+    assert len(closest("send_letter_7", known, 3)) == 3
 
 
 def test_addresses_are_shown_as_they_are() -> None:

@@ -43,13 +43,15 @@ class SendStage:
             reply = await (self._resume(call) if call.parked is not None else self._send(call, spec))
         except UpstreamError as error:
             self._report(spec.name, error)
-            self._tallies.count(spec.name, _tool(call), since, failed=True, tool_error=False)
+            self._tallies.count(spec.name, _tool(call), since, failed=True, tool_error=False, user=call.scope.user)
             raise
         self._report(spec.name, None)
         reply.server = spec.name
         if not reply.questions:
             said = bool(reply.error) or _says_error(reply.result)
-            self._tallies.count(spec.name, _tool(call), since, failed=False, tool_error=said)
+            self._tallies.count(
+                spec.name, _tool(call), since, failed=False, tool_error=said, user=call.scope.user
+            )
             self._taught(call, not said)
         return reply
 

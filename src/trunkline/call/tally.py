@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from heapq import nlargest
+
+BOUNDS = tuple(0.0001 * 2 ** (step / 2) for step in range(42))
+"""Seconds that part the slots in which calls are counted by how long they took: from 0.1 ms to two minutes."""
+
+
+def _slots() -> array[int]:
+    return array("I", bytes(4 * (len(BOUNDS) + 1)))
 
 
 @dataclass(slots=True)
@@ -21,6 +31,8 @@ class Tally:
     """Seconds that the last one took."""
     last_used: float = 0.0
     """On the clock of the one who counts."""
+    slots: array[int] = field(default_factory=_slots, repr=False)
+    """How many took about how long."""
 
     @property
     def average(self) -> float:
@@ -32,9 +44,29 @@ class Tally:
         """Share of calls that ended well; 1 while there were none."""
         return 1 - (self.failures + self.tool_errors) / self.calls if self.calls else 1.0
 
-    def count(self, seconds: float, now: float, *, failed: bool, tool_error: bool) -> None:
-        """One more."""
+    def within(self, share: float) -> float:
+        """About the seconds in which this share of the calls ended: 0.95 gives what one call in twenty exceeds."""
+        wanted, passed, lower = share * sum(self.slots), 0, 0.0
+        for count, upper in zip(self.slots, (*BOUNDS, BOUNDS[-1]), strict=True):
+            if count and passed + count >= wanted:
+                return lower + (upper - lower) * max(wanted - passed, 0.0) / count
+            passed, lower = passed + count, upper
+        return 0.0
+
+    def add(self, other: Tally) -> None:
+        """Count another's calls as well."""
+        self.calls += other.calls
+        self.failures += other.failures
+        self.tool_errors += other.tool_errors
+        self.seconds += other.seconds
+        self.slots = array("I", map(sum, zip(self.slots, other.slots, strict=True)))
+        if other.last_used >= self.last_used:
+            self.latest, self.last_used = other.latest, other.last_used
+
+    def count(self, seconds: float, slot: int, now: float, failed: bool, tool_error: bool) -> None:
+        """One more; `slot` is where it belongs among `BOUNDS`."""
         self.calls += 1
+        self.slots[slot] += 1
         self.seconds += seconds
         self.latest = seconds
         self.last_used = now
@@ -45,26 +77,41 @@ class Tally:
 
 
 class Tallies:
-    """Tallies by server, and by server and tool."""
+    """Tallies by server, and by server and tool; those of each user apart as well."""
 
     MOST_TOOLS = 100_000
+    MOST_USERS = 1000
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
+        self.since = clock()
         self.servers: dict[str, Tally] = {}
         self.tools: dict[tuple[str, str], Tally] = {}
+        self._gone = Tally()
+        self._users: dict[str, Tallies] = {}
 
     def now(self) -> float:
         """The time, to be given back to `count`."""
         return self._clock()
 
-    def count(self, server: str, tool: str, since: float, *, failed: bool, tool_error: bool) -> None:
+    def count(self, server: str, tool: str, since: float, *, failed: bool, tool_error: bool, user: str = "") -> None:
         """A call to a server ended; `tool` is empty for what is no tool."""
         now = self._clock()
+        self._count(server, tool, now - since, now, failed, tool_error)
+        if user:
+            own = self._users.get(user)
+            if own is None:
+                if len(self._users) >= self.MOST_USERS:
+                    return
+                own = self._users[user] = Tallies(self._clock)
+            own._count(server, tool, now - since, now, failed, tool_error)
+
+    def _count(self, server: str, tool: str, seconds: float, now: float, failed: bool, tool_error: bool) -> None:
         tally = self.servers.get(server)
         if tally is None:
             tally = self.servers[server] = Tally()
-        tally.count(now - since, now, failed=failed, tool_error=tool_error)
+        slot = bisect_left(BOUNDS, seconds)
+        tally.count(seconds, slot, now, failed, tool_error)
         if tool:
             key = server, tool
             tally = self.tools.get(key)
@@ -72,11 +119,31 @@ class Tallies:
                 if len(self.tools) >= self.MOST_TOOLS:
                     return
                 tally = self.tools[key] = Tally()
-            tally.count(now - since, now, failed=failed, tool_error=tool_error)
+            tally.count(seconds, slot, now, failed, tool_error)
+
+    def of(self, user: str) -> Tallies:
+        """What one user's own calls make; without a name, everybody's."""
+        return self._users.get(user) or Tallies(self._clock) if user else self
+
+    def total(self) -> Tally:
+        """All calls, also those to servers that are gone."""
+        found = Tally()
+        for tally in (self._gone, *self.servers.values()):
+            found.add(tally)
+        return found
+
+    def busiest(self, most: int) -> list[tuple[str, str, Tally]]:
+        """The tools with the most calls: server, tool and how its calls went."""
+        best = nlargest(most, self.tools.items(), key=lambda pair: (pair[1].calls, pair[1].last_used))
+        return [(server, tool, tally) for (server, tool), tally in best]
 
     def forget(self, server: str) -> None:
         """The server is gone."""
-        self.servers.pop(server, None)
+        for own in self._users.values():
+            own.forget(server)
+        gone = self.servers.pop(server, None)
+        if gone is not None:
+            self._gone.add(gone)
         for key in [key for key in self.tools if key[0] == server]:
             del self.tools[key]
 

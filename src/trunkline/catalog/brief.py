@@ -11,6 +11,7 @@ import msgspec
 from trunkline.catalog.tokens import estimated
 
 Definition = Mapping[str, Any]
+"""What a tool says of itself; one from which something was left out says `shortened`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,28 +21,29 @@ class Briefs:
     tools: list[dict[str, Any]]
     """In the order they were given; one that says `shortened` was cut."""
     left_out: list[str]
-    """Names of those at the end for which nothing was left."""
+    """Names of the next ones, for which nothing was left, as many as fit into a quarter of the budget."""
 
 
 def within(definitions: Sequence[Definition], budget: int) -> Briefs:
     """As many of the definitions as fit, whole where that is possible; what is small leaves its share to the others."""
-    kept = len(definitions)
     whole = [_whole(definition) for definition in definitions]
-    costs = [_cost(brief) for brief in whole]
-    shortest = [_cost(_line(definition)) for definition in definitions]
-    while kept > 1 and sum(map(min, shortest[:kept], costs)) > budget:
-        kept -= 1
-    share = _share(costs[:kept], budget)
+    costs = [_cost(brief, budget) for brief in whole]
+    least = [min(cost, _cost(_line(one), budget)) for one, cost in zip(definitions, costs, strict=True)]
+    kept, room = len(definitions), budget
+    while kept > 1 and sum(least[:kept]) > room:
+        kept, room = kept - 1, budget - budget // 4
+    left_out = _named(definitions[kept:], budget // 4)
+    share = _share(costs[:kept], least[:kept], room)
     tools = [
-        brief if cost <= share else _shortened(definition, share)
-        for definition, brief, cost in zip(definitions[:kept], whole, costs, strict=False)
+        brief if cost <= share or cost == lowest else _shortened(definition, share)
+        for definition, brief, cost, lowest in zip(definitions[:kept], whole, costs, least, strict=False)
     ]
-    return Briefs(tools, [str(definition.get("name")) for definition in definitions[kept:]])
+    return Briefs(tools, left_out)
 
 
 def complete(definition: Definition) -> dict[str, Any]:
     """Everything that a definition says to a model, whatever it costs."""
-    brief = _whole(definition)
+    brief = _whole({**definition, "shortened": False})
     if "outputSchema" in definition:
         brief["outputSchema"] = definition["outputSchema"]
     return brief
@@ -54,21 +56,32 @@ def one_line(definition: Definition, longest: int = 160) -> str:
     return _cut(lines[0], longest) if lines else ""
 
 
-def _share(costs: Sequence[int], budget: int) -> float:
-    """The most that one may cost, so that all together fit."""
-    left, rest = float(budget), sorted(costs)
-    for place, cost in enumerate(rest):
-        share = left / (len(rest) - place)
-        if cost > share:
-            return share
-        left -= cost
-    return float(budget)
+def _named(definitions: Sequence[Definition], budget: int) -> list[str]:
+    names: list[str] = []
+    for definition in definitions:
+        names.append(str(definition.get("name", "")))
+        budget -= estimated(names[-1]) + _JOINT
+        if budget < 0:
+            return names[:-1]
+    return names
 
 
-def _shortened(definition: Definition, share: float) -> dict[str, Any]:
+def _share(costs: Sequence[int], least: Sequence[int], budget: int) -> int:
+    """The most that one may cost, if it cannot do with less, so that all together fit."""
+    fits, beyond = 0, budget + 1
+    while beyond - fits > 1:
+        share = (fits + beyond) // 2
+        if sum(min(cost, max(lowest, share)) for cost, lowest in zip(costs, least, strict=True)) <= budget:
+            fits = share
+        else:
+            beyond = share
+    return fits
+
+
+def _shortened(definition: Definition, share: int) -> dict[str, Any]:
     for shorten in _WAYS:
         brief = shorten(definition)
-        if _cost(brief) <= share:
+        if _cost(brief, share) <= share:
             return brief
     return _line(definition)
 
@@ -85,7 +98,7 @@ def _whole(definition: Definition) -> dict[str, Any]:
     examples = meta.get("input_examples")
     if isinstance(examples, list) and examples:
         brief["examples"] = cast("list[Any]", examples)[:3]
-    return brief
+    return {**brief, "shortened": True} if definition.get("shortened") is True else brief
 
 
 def _less_said(definition: Definition) -> dict[str, Any]:
@@ -102,7 +115,7 @@ def _top_level(definition: Definition) -> dict[str, Any]:
     properties = {name: _kind(about) for name, about in list(_mapping(schema.get("properties")).items())[:_MOST]}
     short: dict[str, Any] = {"type": "object", "properties": properties}
     if isinstance(schema.get("required"), list):
-        short["required"] = [name for name in cast("list[Any]", schema["required"]) if name in properties]
+        short["required"] = [name for name in cast("list[Any]", schema["required"]) if str(name) in properties]
     return {
         "name": definition.get("name", ""),
         "description": _cut(str(definition.get("description", "")), 250),
@@ -116,6 +129,9 @@ def _line(definition: Definition) -> dict[str, Any]:
 
 
 _WAYS: tuple[Callable[[Definition], dict[str, Any]], ...] = (_less_said, _top_level)
+_JOINT = 8
+"""Tokens for what stands around a tool in a list: a comma, a score."""
+_LONGEST_TOKEN = 16
 _MOST = 60
 _DEEPEST = 8
 _EXPLAINS = frozenset(("title", "examples", "$schema", "$id", "$comment", "default", "markdownDescription"))
@@ -154,8 +170,10 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
-def _cost(brief: Mapping[str, Any]) -> int:
-    return estimated(msgspec.json.encode(brief))
+def _cost(brief: Mapping[str, Any], most: int) -> int:
+    """About how many tokens it takes; of what is much too long, only that it is too long."""
+    text = msgspec.json.encode(brief)
+    return _JOINT + (estimated(text) if len(text) < _LONGEST_TOKEN * (most + 1) else len(text))
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -5,48 +5,64 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 LONGEST = 64
-_DIGEST = 8
+_HASH = 8
+_ROOM = LONGEST - _HASH - 1
+"""What is left of a name before the hash."""
+_SHORT = 24
 
 
 def legal(name: str) -> str:
     """The name itself if every vendor takes it, else a shortened one with a hash of the whole."""
     if LEGAL.fullmatch(name):
         return name
-    return _hashed(name, name)
-
-
-def _hashed(name: str, whole: str) -> str:
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST]
-    plain = re.sub(r"[^a-zA-Z0-9_-]+", "_", name).strip("_")
-    return f"{plain[: LONGEST - _DIGEST - 1]}_{digest}" if plain else f"tool_{digest}"
+    plain = _plain(name)
+    return f"{plain[:_ROOM]}_{_digest(name)}" if plain else f"tool_{_digest(name)}"
 
 
 def prefixed(server: str, name: str) -> str:
     """`server__tool`, legal. Nothing but this server's tool is ever called so, whichever other servers there are."""
-    whole = f"{server}__{name}"
-    if "__" in server or server.endswith("_"):
-        return _hashed(whole, f"{server}\0{name}")  # `a__b` + `c` must not look like `a` + `b__c`
-    return legal(whole)
+    prefix = _prefix(server)
+    whole = f"{prefix}__{name}"
+    if LEGAL.fullmatch(whole):
+        return whole
+    shortened = f"{prefix}__{_plain(name) or 'tool'}"[:_ROOM]
+    return f"{shortened.rstrip('_')}_{_digest(server, name)}"
+
+
+@lru_cache(maxsize=10_000)
+def _prefix(server: str) -> str:
+    """The server's name, or a short one with a hash, that ends where the first `__` begins.
+
+    So tools stay behind the prefix of their own server, however they are called: `a__b` + `c` is not `a` + `b__c`.
+    """
+    if LEGAL.fullmatch(server) and "__" not in server and not server.endswith("_"):
+        return server
+    return f"{re.sub('_+', '_', _plain(server))[:_SHORT].rstrip('_') or 'server'}_{_digest(server)}"
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9_-]+", "_", name).strip("_")
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
 
 
 def closest(name: str, among: Iterable[str], most: int) -> list[str]:
     """The names that are spelt most like one that nobody has, best first."""
-    wanted = _trigrams(name)
+    text = f"  {name[: 2 * LONGEST].lower()} "
+    wanted = {text[at : at + 3] for at in range(len(text) - 2)}
     scored: list[tuple[float, str]] = []
     for known in among:
-        parts = _trigrams(known)
-        alike = len(wanted & parts) / min(len(wanted), len(parts))
+        text = f"  {known.lower()} "
+        alike = sum(part in text for part in wanted) / min(len(wanted), len(text) - 2)
         if alike >= _ALIKE:
             scored.append((-alike, known))
     return [known for _, known in sorted(scored)[:most]]
-
-
-def _trigrams(name: str) -> set[str]:
-    text = f"  {name.lower()} "
-    return {text[at : at + 3] for at in range(len(text) - 2)}
 
 
 _ALIKE = 0.5
@@ -101,7 +117,6 @@ def _unique(shown: dict[tuple[str, str], str]) -> tuple[dict[tuple[str, str], st
     taken: dict[str, tuple[str, str]] = {}
     for pair, name in shown.items():
         if name in taken:
-            digest = hashlib.sha256("\0".join(pair).encode()).hexdigest()[:_DIGEST]
-            name = f"{name[: LONGEST - _DIGEST - 1]}_{digest}"
+            name = f"{name[:_ROOM]}_{_digest(*pair)}"
         taken[name] = pair
     return {pair: name for name, pair in taken.items()}, []

@@ -69,7 +69,6 @@ class Finding:
         thread: str = "",
     ) -> list[Found]:
         """The tools of a snapshot that fit best; an empty list means that nothing does."""
-        await self.follow(snapshot)
         tools = snapshot.by_key
         wanted = _wanted(tools.get, servers, safety, askable)
         boost = self._learned.boost(user, thread) if self._learned is not None else None

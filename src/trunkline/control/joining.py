@@ -221,7 +221,10 @@ def _aliases(tools: Mapping[str, Entry]) -> dict[str, Entry]:
     for entry in tools.values():
         claims.setdefault(entry.name, []).append(entry)
     taken = tools.keys() | own.NAMES
-    return {name: found[0] for name, found in claims.items() if len(found) == 1 and name not in taken}
+    # One that looks prefixed may be how a tool is called of a server that is away: it must never mean another's.
+    return {
+        name: found[0] for name, found in claims.items() if len(found) == 1 and name not in taken and "__" not in name
+    }
 
 
 def renamed(item: bytes, shown: str) -> bytes:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from trunkline.config import ServerSpec
-from trunkline.errors import TrunklineError
+from trunkline.errors import ProtocolError, TrunklineError
 from trunkline.model import LIST_METHODS, Kind, Listing
 from trunkline.upstream.connection import CLIENT_INFO, Connection
 from trunkline.upstream.exchange import Exchange
@@ -74,7 +74,10 @@ async def _read_page(connection: Connection, spec: ServerSpec, kind: Kind, curso
         if kind is Kind.TEMPLATE and error_code(reply.error) == -32601:
             return {}  # a server with resources need not have templates
         raise TrunklineError(f"Server {spec.name!r} refused {LIST_METHODS[kind]}: {_message(reply.error)}")
-    return read_members(reply.result)
+    try:
+        return read_members(reply.result)
+    except ValueError as error:
+        raise ProtocolError(f"Server {spec.name!r} sent {kind.value} that cannot be read: {error}.") from error
 
 
 def _items(page: Members, kind: Kind) -> tuple[bytes, ...]:

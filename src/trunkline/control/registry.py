@@ -48,7 +48,9 @@ class Registry:
 
     def configure(self, config: Config) -> None:
         """Show servers as the configuration says, and in its order, whenever they were added."""
-        told = {kind for kind in Kind if config.groups != self._config.groups or config.gateway != self._config.gateway}
+        before = self._config
+        shown = (config.groups, config.gateway, config.profiles)
+        told = set(Kind) if shown != (before.groups, before.gateway, before.profiles) else set[Kind]()
         if {name: spec.tools for name, spec in config.servers.items()} != {
             name: spec.tools for name, spec in self._config.servers.items()
         }:

@@ -51,7 +51,7 @@ def _view(spec: ProfileSpec, snapshot: Snapshot, config: Config) -> View:
         return View(spec.name, snapshot, tools=tuple(snapshot.tools.values()))
     snapshot = _out_of_the_way(snapshot)
     pinned = _matcher(spec.pinned)
-    kept = [entry for entry in snapshot.tools.values() if pinned(entry.shown)]
+    kept = [entry for entry in snapshot.tools.values() if entry.app_only or pinned(entry.shown)]
     units = dict.fromkeys(entry.server for entry in snapshot.tools.values())
     tools = [_own(item, "name") for item in own.definitions(list(units))]
     view = View(spec.name, snapshot, searching=True, tools=(*tools, *kept))
@@ -76,13 +76,17 @@ def _narrowed(spec: ProfileSpec, snapshot: Snapshot) -> Snapshot:
     """The snapshot with what the profile has. What it has not does not exist for its callers, under any name."""
     if not spec.servers and not spec.hidden:
         return snapshot
-    hidden = _matcher(spec.hidden)
+    hides = _matcher(spec.hidden)
     allowed = frozenset(spec.servers)
 
     def has(entry: Entry) -> bool:
         return not allowed or entry.server in allowed
 
-    tools = {name: tool for name, tool in snapshot.tools.items() if has(tool) and not hidden(name)}
+    def hidden(tool: Entry) -> bool:
+        # Names change when servers come and go; what was hidden under one must not appear under another.
+        return any(map(hides, (tool.shown, tool.name, f"{tool.server}__{tool.name}")))
+
+    tools = {name: tool for name, tool in snapshot.tools.items() if has(tool) and not hidden(tool)}
     kept = {id(tool) for tool in tools.values()}
     pages = {tool.page for tool in tools.values()}
     reached = {server for entry in snapshot.tools.values() if has(entry) for server in (entry.server, *entry.members)}

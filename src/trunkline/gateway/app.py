@@ -40,7 +40,7 @@ class App:
         self._desk = Desk(gateway.public_url.rstrip("/") or address, self._guard.whose)
         hub.open_page = self._desk.ask
         self._audience = Audience(hub)
-        lists = Lists(gateway.page_size)
+        lists = Lists(gateway.page_size, hub.savings)
         self._modern = ModernEdge(hub, lists, tasks, self._audience)
         self.legacy = LegacyEdge(hub, gateway, lists, tasks, self._audience)
         self.draining = False

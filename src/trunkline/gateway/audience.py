@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from trunkline.call.task_log import Known
 from trunkline.catalog.own import CATALOGUE
 from trunkline.errors import UnknownNameError
@@ -38,19 +40,22 @@ class Audience:
 
     def __init__(self, hub: Hub) -> None:
         self._ears: dict[int, Ear] = {}
+        self._listening: Counter[str] = Counter()
         self._shown: dict[str, View] = {}
         self._hub = hub
         self._forget = [hub.on_change(self._changed), hub.on_heard(self._heard)]
 
     def join(self, ear: Ear) -> None:
         """Listen from now on."""
+        if not self._listening[ear.profile]:
+            self._shown[ear.profile] = self._hub.view(ear.profile)  # since the last one left, nobody kept it up
+        self._listening[ear.profile] += 1
         self._ears[id(ear)] = ear
-        if ear.profile not in self._shown:
-            self._shown[ear.profile] = self._hub.view(ear.profile)
 
     def leave(self, ear: Ear) -> None:
         """Stop listening."""
-        self._ears.pop(id(ear), None)
+        if self._ears.pop(id(ear), None) is not None:
+            self._listening[ear.profile] -= 1
 
     def drain(self) -> None:
         """Say goodbye to everyone."""
@@ -60,23 +65,29 @@ class Audience:
             ear.drain()
 
     def _changed(self, kinds: frozenset[Kind]) -> None:
-        news = {profile: self._news(profile, kinds) for profile in {ear.profile for ear in self._ears.values()}}
+        news = {profile: self._news(profile, kinds) for profile, count in self._listening.items() if count}
         for ear in list(self._ears.values()):
-            for kind in news[ear.profile]:
+            lists, catalogue = news[ear.profile]
+            for kind in lists:
                 ear.changed(kind)
-            if Kind.TOOL in kinds:
+            if catalogue:
                 ear.updated(CATALOGUE, encode({"uri": CATALOGUE}))
 
-    def _news(self, profile: str, kinds: frozenset[Kind]) -> frozenset[Kind]:
-        """Of the lists that changed, those that look different to callers of a profile."""
-        before = self._shown.get(profile)
+    def _news(self, profile: str, kinds: frozenset[Kind]) -> tuple[frozenset[Kind], bool]:
+        """Of the lists that changed, those that look different to callers of a profile; and whether our catalogue does.
+
+        Where they begin to search, lists change of which no server told.
+        """
+        before = self._shown[profile]
         try:
             now = self._shown[profile] = self._hub.view(profile)
         except UnknownNameError:  # it was just taken out of the configuration
-            return frozenset()
-        if before is not None and (profile or before.searching or now.searching):
-            kinds = frozenset(kind for kind in kinds if before.entries(kind) != now.entries(kind))
-        return (kinds - {Kind.TEMPLATE}) | {Kind.RESOURCE} if Kind.TEMPLATE in kinds else kinds
+            return frozenset(), False
+        if profile or before.searching or now.searching:
+            told = kinds if before.searching == now.searching else Kind
+            kinds = frozenset(kind for kind in told if before.entries(kind) != now.entries(kind))
+        catalogue = bool(now.resources) and before.snapshot.tools != now.snapshot.tools
+        return (kinds - {Kind.TEMPLATE}) | {Kind.RESOURCE} if Kind.TEMPLATE in kinds else kinds, catalogue
 
     def _heard(self, server: str, owner: str, method: str, params: bytes) -> None:
         if method.endswith("/list_changed") or method == "notifications/subscriptions/acknowledged":

@@ -192,7 +192,8 @@ class LegacyEdge:
             await self._hub.settle()
             cursor = params.get("cursor", b"")
             view = self._hub.view(session.profile)
-            return self._lists.page(view, kind, cursor, modern=False, capabilities=session.capabilities)
+            capabilities = session.capabilities
+            return self._lists.page(view, kind, cursor, modern=False, capabilities=capabilities, user=session.user)
         match message.method:
             case "ping":
                 return b"{}"

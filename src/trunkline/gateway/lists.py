@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trunkline import __version__
+from trunkline.call.savings import Savings, weight
 from trunkline.call.send import ROUTED
 from trunkline.call.tasks import runs_tasks
 from trunkline.catalog.own import CALL, SEARCH
@@ -45,12 +46,14 @@ ALL_CAPABILITIES: dict[str, Any] = {
 class Lists:
     """Makes list results, and keeps those of the newest snapshot."""
 
-    def __init__(self, page_size: int) -> None:
-        self._size = page_size
-        self._made: dict[tuple[str, Kind, bool, bool, bool, bytes], bytes] = {}
+    def __init__(self, page_size: int, savings: Savings) -> None:
+        self._size, self._savings = page_size, savings
+        self._made: dict[tuple[str, Kind, bool, bool, bool, bytes], tuple[bytes, int]] = {}
         self._version = -1
 
-    def page(self, view: View, kind: Kind, cursor: bytes, *, modern: bool, capabilities: bytes) -> bytes:
+    def page(
+        self, view: View, kind: Kind, cursor: bytes, *, modern: bool, capabilities: bytes, user: str = ""
+    ) -> bytes:
         """One page of a list, as a result of the caller's era, with what its capabilities make it see."""
         snapshot = view.snapshot
         apps = bool(snapshot.bare) or APPS in capabilities
@@ -66,10 +69,20 @@ class Lists:
                 for entry in view.entries(kind)
                 if (apps or not entry.app_only) and (askable or not entry.for_askable)
             )
-            made = _page(snapshot, entries, kind, cursor, modern, self._size)
+            avoided = _avoided(view, entries, askable) if kind is Kind.TOOL and not cursor else 0
+            made = _page(snapshot, entries, kind, cursor, modern, self._size), avoided
             if len(self._made) < 100:
                 self._made[key] = made
-        return made
+        if view.searching and kind is Kind.TOOL and not cursor:  # further pages belong to the same list
+            self._savings.listed(view.profile, user, made[1])
+        return made[0]
+
+
+def _avoided(view: View, shown: Sequence[Entry], askable: bool) -> int:
+    """Tokens of the tools that a list leaves to be searched for."""
+    if not view.searching:
+        return 0
+    return weight([tool for tool in view.snapshot.tools.values() if askable or not tool.for_askable]) - weight(shown)
 
 
 def _page(snapshot: Snapshot, entries: Sequence[Entry], kind: Kind, cursor: bytes, modern: bool, size: int) -> bytes:
@@ -126,13 +139,14 @@ def introduce_modern(view: View) -> bytes:
         return write_members(
             own | {"_meta": write_members({SERVER_INFO: OWN_INFO})} | ({"instructions": encode(text)} if text else {})
         )
+    spoken = _spoken(view, bare)
     if bare.modern:
-        theirs = read_members(bare.result)
+        theirs = read_members(bare.result) | (spoken if view.searching else {})
         return write_members({**own, **theirs, "supportedVersions": own["supportedVersions"]})
     capabilities = {name: value for name, value in bare.capabilities.items() if name not in ("tasks", "experimental")}
     capabilities |= _extensions(snapshot)
     made = own | {"capabilities": encode(capabilities), "_meta": write_members({SERVER_INFO: bare.info})}
-    return write_members(made | ({"instructions": encode(bare.instructions)} if bare.instructions else {}))
+    return write_members(made | spoken)
 
 
 def _extensions(snapshot: Snapshot) -> dict[str, Any]:
@@ -159,8 +173,10 @@ def introduce_legacy(view: View, version: str, profile: Profile | None) -> bytes
             "serverInfo": OWN_INFO,
         }
         return write_members(own | ({"instructions": encode(text)} if text else {}))
+    spoken = _spoken(view, profile)
     if not profile.modern:
-        return write_members({**read_members(profile.result), "protocolVersion": encode(version)})
+        theirs = read_members(profile.result) | (spoken if view.searching else {})
+        return write_members({**theirs, "protocolVersion": encode(version)})
     capabilities = {name: value for name, value in profile.capabilities.items() if name != "extensions"}
     capabilities |= _tasks(runs_tasks(snapshot.servers[snapshot.bare]), version)
     made: Members = {
@@ -168,7 +184,7 @@ def introduce_legacy(view: View, version: str, profile: Profile | None) -> bytes
         "capabilities": encode(capabilities),
         "serverInfo": profile.info if is_object(profile.info) and profile.info != b"{}" else OWN_INFO,
     }
-    return write_members(made | ({"instructions": encode(profile.instructions)} if profile.instructions else {}))
+    return write_members(made | spoken)
 
 
 def _tasks(some: bool, version: str) -> dict[str, Any]:
@@ -200,6 +216,13 @@ def instructions(view: View) -> str:
     if away:
         parts.append("# Not available now\n" + "\n".join(away))
     return "\n\n".join(parts)
+
+
+def _spoken(view: View, profile: Profile) -> Members:
+    """What a server that stands alone says about its use, and how its tools are found if they are not listed."""
+    if view.searching:
+        return {"instructions": encode("\n\n".join(filter(None, (SEARCHING, profile.instructions))))}
+    return {"instructions": encode(profile.instructions)} if profile.instructions else {}
 
 
 def _bare_profile(snapshot: Snapshot) -> Profile | None:

@@ -88,19 +88,21 @@ class ModernEdge:
         elif message.method == "subscriptions/listen":
             await self._listen(message, params, own, request)
         else:
-            result = await self._own_result(message, params, own, request.profile)
+            result = await self._own_result(message, params, own, request)
             request.answer(200, write_result(message.id, result), [JSON])
 
-    async def _own_result(self, message: Message, params: Members, own: meta.Meta, profile: str) -> bytes:
+    async def _own_result(self, message: Message, params: Members, own: meta.Meta, request: Request) -> bytes:
         kind = KINDS.get(message.method)
         if kind is not None:
             await self._hub.settle()
             cursor = params.get("cursor", b"")
-            view = self._hub.view(profile)
-            return self._lists.page(view, kind, cursor, modern=True, capabilities=own.capabilities)
+            view = self._hub.view(request.profile)
+            return self._lists.page(
+                view, kind, cursor, modern=True, capabilities=own.capabilities, user=request.user
+            )
         if message.method == "server/discover":
             await self._hub.settle()
-            return introduce_modern(self._hub.view(profile))
+            return introduce_modern(self._hub.view(request.profile))
         raise RefusedError(f"There is no method {message.method!r}.", code=METHOD_NOT_FOUND, status=404)
 
     def _bare_knows(self, method: str, profile: str) -> bool:

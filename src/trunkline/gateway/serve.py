@@ -20,6 +20,7 @@ from trunkline.gateway.guard import check_exposure
 from trunkline.gateway.http import Server
 from trunkline.hub import Hub, open_hub
 from trunkline.reading import load
+from trunkline.secrets import Secrets
 from trunkline.tasks import open_tasks
 
 log = logging.getLogger("trunkline")
@@ -79,15 +80,27 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 async def _follow(hub: Hub, path: Path, flags: dict[str, Any]) -> None:
-    """Take on the file whenever it changes; a broken one is reported, and changes nothing."""
+    """Take on the file whenever it, or a secret, changes; a broken one is reported, and changes nothing."""
     from watchfiles import awatch  # type: ignore[reportUnknownVariableType] - its stub names trio, which is not here
 
     # The folder is watched, not the file: editors replace files, and the file may come later.
     folder = Path(os.path.abspath(path)).parent  # noqa: ASYNC240 - no I/O
     if not folder.is_dir():
         return
+    secrets = Secrets(hub.config.home).file
+    watched = {folder}
+    try:
+        secrets.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        watched.add(secrets.parent)
+    except OSError:
+        pass  # where no home can be, no secret will be set
+    names = (path.name, secrets.name)
     async for _ in awatch(
-        folder, recursive=False, debounce=100, step=50, watch_filter=lambda _, p: Path(p).name == path.name
+        *watched,
+        recursive=False,
+        debounce=100,
+        step=50,
+        watch_filter=lambda _, changed: Path(changed).name in names,
     ):
         try:
             config = load(path, env=os.environ, flags=flags)

@@ -78,7 +78,14 @@ def decode_bounded(value: bytes, largest: int = 2**18) -> dict[str, Any]:
     """Read an object wholly if it is not too large, else without those of its members that are."""
     if len(value) <= largest:
         return decode_object(value)
-    return {name: decode(part) for name, part in read_members(value).items() if len(part) <= largest}
+    read: dict[str, Any] = {}
+    for name, part in read_members(value).items():
+        if len(part) <= largest:
+            try:
+                read[name] = decode(part)
+            except ValueError:
+                continue  # nested too deeply
+    return read
 
 
 def decode_object(value: bytes) -> dict[str, Any]:

@@ -30,6 +30,82 @@ def test_the_tool_that_is_meant_comes_first(query: str, key: str) -> None:
     assert filled(Bm25Index()).search(query)[0].key == key
 
 
+@pytest.mark.parametrize("query", ["list_issues", "List issues", "listIssues", "LIST-ISSUES!"])
+def test_a_query_that_is_a_tools_name_finds_that_tool_first_however_it_is_spelt(query: str) -> None:
+    index = filled(Bm25Index())
+    index.add(ToolText("a/list", "list_all_issues", "issues list", description="List issues: list the issues."))
+
+    first = index.search(query)[0]
+
+    assert (first.key, first.score) == ("github/list_issues", 1.0)
+
+
+def test_a_name_of_common_words_is_a_name_too() -> None:
+    index = filled(Bm25Index())
+    index.add(ToolText("x/all", "all", description="Everything at once."))
+
+    assert [hit.key for hit in index.search("All")] == ["x/all"]
+    assert index.search("All", only={"files/read_file"}, min_score=0) == []
+
+
+def test_a_tool_without_a_word_in_its_name_is_not_what_an_empty_query_means() -> None:
+    index = filled(Bm25Index())
+    index.add(ToolText("x/!", "!!!", description="Shout."))
+
+    assert index.search("?", min_score=0) == index.search("", min_score=0) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "key"),
+    [
+        ("wether forcast", "weather/get_forecast"),
+        ("forecsat", "weather/get_forecast"),
+        ("open a pull reqquest", "github/createPullRequest"),
+        ("send a mesage", "mail/send_email"),
+    ],
+)
+def test_a_slip_of_the_finger_does_no_great_harm(query: str, key: str) -> None:
+    assert filled(Bm25Index()).search(query)[0].key == key
+
+
+def test_a_word_that_was_guessed_counts_less_than_one_that_is_there() -> None:
+    index = filled(Bm25Index())
+
+    right, wrong = (index.search(query)[0] for query in ("city forecast", "city forecsat"))
+
+    assert right.key == wrong.key
+    assert right.score > wrong.score
+    assert {reason.word for reason in wrong.reasons} == {"city", "forecsat"}
+
+
+def test_words_side_by_side_tell_more_than_the_same_words_apart() -> None:
+    index = Bm25Index()
+    index.add(ToolText("apart", "one", description="Quality of tap water, and fresh air from outside."))
+    index.add(ToolText("together", "two", description="Tap water, fresh from outside, and of air quality."))
+
+    scores = index.scores("check air quality", limit=2)
+
+    assert scores["together"] > scores["apart"]
+
+
+def test_of_two_tools_that_say_the_same_the_one_that_says_less_beside_it_comes_first() -> None:
+    index = Bm25Index()
+    index.add(ToolText("a", "resize_image", parameter_notes="Where the mill grinds slowly, bakers queue for flour."))
+    index.add(ToolText("b", "resize_image"))
+
+    assert list(index.scores("please resize my image", limit=2)) == ["b", "a"]
+
+
+def test_a_hit_that_stands_clear_scores_more_than_one_among_its_like() -> None:
+    index = filled(Bm25Index())
+    alone = index.search("weather forecast")[0].score
+    index.add(ToolText("other/get_forecast", "get_forecast", "weather", description="Weather forecast for a city."))
+
+    first, second = index.search("weather forecast")[:2]
+
+    assert first.score == second.score < alone
+
+
 @pytest.mark.parametrize("query", ["a", "the", "", "   ", "?!", "xylophone quartz", "and or if"])
 def test_nothing_is_found_when_nothing_fits(query: str) -> None:
     assert filled(Bm25Index()).search(query) == []
@@ -58,7 +134,15 @@ def test_only_some_tools_can_be_asked_for() -> None:
     by_rule = index.search("file", only=lambda key: key.endswith("read_file"), min_score=0)
 
     assert [hit.key for hit in by_keys] == [hit.key for hit in by_rule] == ["files/read_file"]
-    assert by_keys[0].score == next(hit.score for hit in index.search("file") if hit.key == "files/read_file")
+    assert by_keys == by_rule
+
+
+def test_a_single_score_does_not_depend_on_which_tools_are_asked_for() -> None:
+    index = filled(Bm25Index())
+
+    alone = index.scores("read a file", limit=5, only={"files/write_file"})
+
+    assert alone == {"files/write_file": index.scores("read a file", limit=5)["files/write_file"]}
 
 
 def test_the_limit_and_the_least_score_are_kept() -> None:
@@ -90,7 +174,7 @@ def test_an_index_that_was_emptied_holds_nothing() -> None:
 
     assert len(index) == 0
     assert index.search("file", min_score=0) == []
-    assert not any(vars(index)[name] for name in ("_postings", "_entries", "_numbers"))
+    assert not any(vars(index)[name] for name in ("_postings", "_entries", "_numbers", "_called"))
 
 
 def test_leaving_out_the_hopeless_changes_no_answer() -> None:
@@ -104,3 +188,10 @@ def test_leaving_out_the_hopeless_changes_no_answer() -> None:
     for query in ("get user data 3", "transmogrify user data", "get data"):
         few = index.search(query, limit=5, min_score=0)
         assert few == index.search(query, limit=1000, min_score=0)[:5]
+
+
+@pytest.mark.parametrize("query", ["x" * 50_000, "forecast " * 5_000, " ".join(f"qwert{n}" for n in range(5_000))])
+def test_the_longest_query_is_answered(query: str) -> None:
+    hits = filled(Bm25Index()).search(query)
+
+    assert [hit.key for hit in hits] == (["weather/get_forecast"] if "forecast" in query else [])

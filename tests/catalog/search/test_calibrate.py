@@ -6,7 +6,15 @@ import pytest
 
 from tests.catalog.search.tools import filled
 from trunkline.catalog.search.bm25 import Bm25Index
-from trunkline.catalog.search.calibrate import DEFAULT_MIN_SCORE, calibrated, rarity
+from trunkline.catalog.search.calibrate import (
+    DEFAULT_MIN_SCORE,
+    NAMED,
+    calibrated,
+    emphasis,
+    gained,
+    rarity,
+    with_lead,
+)
 from trunkline.catalog.search.text import ToolText
 
 QUERIES = ("create a pull request", "send an email", "weather forecast for a city", "transmogrify", "read file")
@@ -54,6 +62,34 @@ def test_more_evidence_gives_a_higher_score() -> None:
     assert scores == sorted(scores)
     assert scores[0] == 0.0
     assert calibrated(0.0, 0.0, 0.0) == 0.0
+
+
+def test_a_closer_look_takes_nothing_away() -> None:
+    plain = gained(1.0, names=0.0, phrase=False, terms=1_000_000)
+
+    assert plain == pytest.approx(1.0)
+    assert gained(1.0, names=1.0, phrase=False, terms=1_000_000) > plain
+    assert gained(1.0, names=0.0, phrase=True, terms=1_000_000) > plain
+    assert gained(1.0, names=0.0, phrase=False, terms=10) > plain
+    assert gained(1.0, names=2.0, phrase=True, terms=1) < 2.0
+
+
+@pytest.mark.parametrize(
+    ("evidence", "expected"),
+    [([], []), ([1.0], [1.5]), ([1.0, 0.5, 0.4], [1.25, 0.5, 0.4]), ([1.0, 1.0], [1.0, 1.0])],
+)
+def test_the_first_gains_by_its_lead_and_the_order_stays(evidence: list[float], expected: list[float]) -> None:
+    ranked = [(each, str(place)) for place, each in enumerate(evidence)]
+
+    assert with_lead(ranked) == [(each, str(place)) for place, each in enumerate(expected)]
+
+
+def test_who_bears_the_name_scores_1_whatever_the_query_weighs() -> None:
+    assert calibrated(NAMED, 0.001, 0.0) == calibrated(NAMED, 100.0, 100.0) == 1.0
+
+
+def test_words_that_tell_count_most() -> None:
+    assert emphasis("the") < emphasis("pleas") < emphasis("forecast") == 1.0
 
 
 def test_what_every_tool_says_tells_little() -> None:

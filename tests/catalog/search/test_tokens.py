@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trunkline.catalog.search.stem import stem
-from trunkline.catalog.search.tokens import is_filler, is_stop, spellings, terms
+from trunkline.catalog.search.tokens import bare, is_filler, is_stop, is_telling, slips, spellings, telling, terms
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,28 @@ def test_verbs_are_no_stop_words() -> None:
     assert is_stop("the")
     assert is_filler(stem("please"))
     assert is_filler("2024")
+
+
+def test_what_is_neither_a_stop_word_nor_a_courtesy_tells() -> None:
+    assert [term for term in terms("Please list the 3 issues") if is_telling(term)] == ["list", "issu"]
+    assert telling("list_of_the_issues_list") == ("list", "issu")
+
+
+@pytest.mark.parametrize(
+    "name", ["createPullRequest", "create_pull_request", "Create pull-request!", "ＣＲÉATE pullrequest"]
+)
+def test_a_name_is_the_same_in_every_spelling(name: str) -> None:
+    assert bare(name) == "createpullrequest"
+
+
+@pytest.mark.parametrize("typed", ["forcast", "forrecast", "froecast", "forecaat", "forecas", "forecastt"])
+def test_a_slip_is_one_letter_away_from_what_was_meant(typed: str) -> None:
+    assert "forecast" in slips(typed)
+
+
+@pytest.mark.parametrize("typed", ["orecast", "xorecast", "forcats", "weather"])
+def test_the_first_letter_and_all_but_one_are_right(typed: str) -> None:
+    assert "forecast" not in slips(typed)
 
 
 def test_a_term_remembers_the_word_it_was_made_of() -> None:

@@ -78,6 +78,14 @@ class Checker:
         names = cast("list[Any]", required) if isinstance(required, list) else []
         return [name for name in names if isinstance(name, str) and name not in arguments]
 
+    def checks(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether arguments of this size can be checked in time."""
+        if self.reason:
+            return False
+        most = MAX_TRIALS // self._weight.width
+        size = measured(arguments, most)
+        return size.depth <= MAX_DEPTH and size.parts <= most
+
     def problems(self, arguments: Mapping[str, Any]) -> list[str]:
         """What is wrong, by name and rule; empty when the arguments fit. At most five are told."""
         if self.reason:

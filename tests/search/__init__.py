@@ -1,0 +1,1 @@
+"""Callers who search instead of reading a long list, and callers of a profile, through the gateway."""
