@@ -10,13 +10,17 @@ __all__ = [
     "DEFAULT_CACHE_CONFIG",
     "DEFAULT_ROUTER_CONFIG",
     "TOOL_COMPATIBILITY",
+    "AgentExposureManager",
     "Annotations",
+    "Answer",
+    "Audio",
     "BatchConfig",
     "BatchRequest",
     "BatchResult",
     "CacheConfig",
     "CacheStats",
     "CallNext",
+    "CompatibilityCheckResult",
     "Config",
     "Converted",
     "Elicitation",
@@ -24,19 +28,41 @@ __all__ = [
     "ElicitationManagerConfig",
     "ElicitationProtocolAdapter",
     "ElicitationResponse",
+    "Embedded",
+    "EnhancedToolDiscovery",
+    "EnhancedToolInfo",
+    "ExposableAgent",
+    "ExposableWorkflow",
+    "ExposureMetadata",
+    "ExposureOptions",
+    "ExposureResult",
     "FileReference",
     "FormField",
     "Hub",
+    "Image",
+    "Link",
     "Loss",
+    "MCPServerBase",
+    "MCPServerBaseConfig",
     "MultiServerConfig",
     "MultiServerManager",
+    "Prompt",
+    "PromptArgument",
+    "PromptMessage",
+    "PromptResult",
+    "Question",
     "RequestBatcher",
+    "Resource",
+    "ResourceContent",
+    "ResourceTemplate",
     "RouteContext",
     "RouterConfig",
     "RoutingDecision",
     "Scope",
     "Secret",
     "SelectOption",
+    "ServerCapabilitiesConfig",
+    "ServerCapabilitiesManager",
     "ServerGroup",
     "ServerInfo",
     "ServerSpec",
@@ -51,9 +77,15 @@ __all__ = [
     "ToolResult",
     "ToolResultCache",
     "ToolRouter",
+    "ToolSearchCriteria",
+    "ToolSearchResult",
+    "ToolServer",
     "ToolWrapperOptions",
     "TrunklineError",
+    "WorkflowStep",
     "__version__",
+    "ask",
+    "ask_all",
     "batch_convert_from_mcp",
     "batch_convert_to_mcp",
     "confirmation_middleware",
@@ -62,11 +94,14 @@ __all__ = [
     "create_confirmation_request",
     "create_elicitation_context",
     "create_form_request",
+    "create_json_resource",
     "create_logging_middleware",
+    "create_prompt",
     "create_request_batcher",
     "create_retry_middleware",
     "create_select_request",
     "create_text_input_request",
+    "create_text_resource",
     "create_timeout_middleware",
     "create_tool_cache",
     "create_tool_call_batcher",
@@ -75,6 +110,11 @@ __all__ = [
     "create_tool_result_cache",
     "create_tool_router",
     "create_validation_middleware",
+    "enter_step",
+    "expose_agent_as_tool",
+    "expose_agents_as_tools",
+    "expose_workflow_as_tool",
+    "expose_workflows_as_tools",
     "filter_tools_by_annotations",
     "from_anthropic",
     "from_gemini",
@@ -82,6 +122,7 @@ __all__ = [
     "from_openai",
     "get_annotation_summary",
     "get_tool_safety_level",
+    "global_agent_exposure_manager",
     "global_elicitation_manager",
     "global_elicitation_protocol",
     "global_multi_server_manager",
@@ -92,8 +133,10 @@ __all__ = [
     "logging_middleware",
     "merge_annotations",
     "open_hub",
+    "report_progress",
     "requires_confirmation",
     "sanitize_tool_name",
+    "send_log",
     "to_anthropic",
     "to_gemini",
     "to_mcp_tool",
@@ -101,11 +144,43 @@ __all__ = [
     "validate_annotations",
     "validate_tool_name",
     "validation_middleware",
+    "was_cancelled",
     "wrap_tool_with_elicitation",
     "wrap_tools_with_elicitation",
 ]
 
 if TYPE_CHECKING:
+    from trunkline.authoring.capabilities import ServerCapabilitiesConfig, ServerCapabilitiesManager
+    from trunkline.authoring.content import Audio, Embedded, Image, Link
+    from trunkline.authoring.decorators import ToolServer
+    from trunkline.authoring.during import ask, ask_all, report_progress, send_log, was_cancelled
+    from trunkline.authoring.exposable import (
+        ExposableAgent,
+        ExposableWorkflow,
+        ExposureMetadata,
+        ExposureOptions,
+        ExposureResult,
+        WorkflowStep,
+    )
+    from trunkline.authoring.exposing import AgentExposureManager, global_agent_exposure_manager
+    from trunkline.authoring.exposure import (
+        enter_step,
+        expose_agent_as_tool,
+        expose_agents_as_tools,
+        expose_workflow_as_tool,
+        expose_workflows_as_tools,
+    )
+    from trunkline.authoring.options import MCPServerBaseConfig
+    from trunkline.authoring.prompts import Prompt, PromptArgument, PromptMessage, PromptResult, create_prompt
+    from trunkline.authoring.questions import Answer, Question
+    from trunkline.authoring.resources import (
+        Resource,
+        ResourceContent,
+        ResourceTemplate,
+        create_json_resource,
+        create_text_resource,
+    )
+    from trunkline.authoring.server import MCPServerBase
     from trunkline.balance.member import ServerWeight
     from trunkline.balance.roster import ServerGroup, ServerInfo
     from trunkline.call.batch import (
@@ -171,14 +246,34 @@ if TYPE_CHECKING:
     from trunkline.catalog.convert.openai import from_openai, to_openai
     from trunkline.catalog.convert.options import ToolConverterOptions
     from trunkline.config import Config, ServerSpec
+    from trunkline.control.compatibility import CompatibilityCheckResult
+    from trunkline.control.criteria import ToolSearchCriteria, ToolSearchResult
+    from trunkline.control.discovery import EnhancedToolDiscovery
     from trunkline.control.grouping import MultiServerConfig
     from trunkline.control.groups import MultiServerManager, global_multi_server_manager
+    from trunkline.control.tool_info import EnhancedToolInfo
     from trunkline.errors import TrunklineError
     from trunkline.hub import Hub, open_hub
     from trunkline.model import Scope
     from trunkline.tool import Annotations, Tool, ToolResult
 
 _NAMES = {
+    "authoring.capabilities": "ServerCapabilitiesConfig ServerCapabilitiesManager",
+    "authoring.content": "Audio Embedded Image Link",
+    "authoring.decorators": "ToolServer",
+    "authoring.during": "ask ask_all report_progress send_log was_cancelled",
+    "authoring.exposable": (
+        "ExposableAgent ExposableWorkflow ExposureMetadata ExposureOptions ExposureResult WorkflowStep"
+    ),
+    "authoring.exposing": "AgentExposureManager global_agent_exposure_manager",
+    "authoring.exposure": (
+        "enter_step expose_agent_as_tool expose_agents_as_tools expose_workflow_as_tool expose_workflows_as_tools"
+    ),
+    "authoring.options": "MCPServerBaseConfig",
+    "authoring.prompts": "Prompt PromptArgument PromptMessage PromptResult create_prompt",
+    "authoring.questions": "Answer Question",
+    "authoring.resources": "Resource ResourceContent ResourceTemplate create_json_resource create_text_resource",
+    "authoring.server": "MCPServerBase",
     "catalog.convert.anthropic": "from_anthropic to_anthropic",
     "catalog.convert.function": "create_tool_from_function",
     "catalog.convert.gemini": "from_gemini to_gemini",
@@ -218,8 +313,12 @@ _NAMES = {
         "infer_annotations is_safe_to_retry merge_annotations requires_confirmation validate_annotations"
     ),
     "config": "Config ServerSpec",
+    "control.compatibility": "CompatibilityCheckResult",
+    "control.criteria": "ToolSearchCriteria ToolSearchResult",
+    "control.discovery": "EnhancedToolDiscovery",
     "control.grouping": "MultiServerConfig",
     "control.groups": "MultiServerManager global_multi_server_manager",
+    "control.tool_info": "EnhancedToolInfo",
     "errors": "TrunklineError",
     "hub": "Hub open_hub",
     "model": "Scope",

@@ -19,6 +19,7 @@ from trunkline.tasks import Tasks, open_tasks
 from trunkline.upstream.connection import Connection, Ends
 from trunkline.upstream.gate import PATIENCE, SHORT_LIFE, Gate
 from trunkline.upstream.http1 import HttpClient
+from trunkline.upstream.local import connect_local
 from trunkline.upstream.process import Warden, open_warden
 from trunkline.upstream.remote import Remote
 from trunkline.upstream.response import NotStreamableError
@@ -356,6 +357,8 @@ class Pool:
         return connection
 
     async def _dial(self, spec: ServerSpec, ends: Ends, era: str) -> Connection:
+        if spec.kind == "local":
+            return await connect_local(spec, ends, self._tasks, era=era)
         if spec.kind == "stdio":
             return await connect_stdio(spec, ends, self._warden, era=era)
         if spec.kind == "sse":

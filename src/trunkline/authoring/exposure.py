@@ -1,0 +1,211 @@
+"""Makes tools of agents and workflows: with legal names, honest hints, time limits, and steps told as progress."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from typing import Any, cast
+
+from trunkline.authoring.content import result_of
+from trunkline.authoring.during import Limited, report_progress
+from trunkline.authoring.exposable import (
+    ExposableAgent,
+    ExposableWorkflow,
+    ExposureOptions,
+    ExposureResult,
+    SourceType,
+    WorkflowStep,
+)
+from trunkline.authoring.threads import run
+from trunkline.catalog.annotations import effective, merge_annotations
+from trunkline.catalog.convert.naming import distinct, sanitize_tool_name, with_prefix
+from trunkline.errors import ConfigError, InvalidArgumentsError, RefusedError
+from trunkline.tool import Annotations, Tool, ToolResult
+
+log = logging.getLogger("trunkline")
+
+AGENT_TIMEOUT = 300.0
+WORKFLOW_TIMEOUT = 600.0
+
+Source = ExposableAgent | ExposableWorkflow
+_steps: ContextVar[tuple[WorkflowStep, ...]] = ContextVar("trunkline steps", default=())
+
+
+def expose_agent_as_tool(
+    agent: ExposableAgent, options: ExposureOptions | None = None, **changes: Any
+) -> ExposureResult:
+    """An agent as a tool; options as an object or by name."""
+    return _exposed(agent, "agent", _options(options, changes))
+
+
+def expose_workflow_as_tool(
+    workflow: ExposableWorkflow, options: ExposureOptions | None = None, **changes: Any
+) -> ExposureResult:
+    """A workflow as a tool; options as an object or by name."""
+    return _exposed(workflow, "workflow", _options(options, changes))
+
+
+def expose_agents_as_tools(
+    agents: Iterable[ExposableAgent], options: ExposureOptions | None = None, **changes: Any
+) -> list[ExposureResult]:
+    """Several agents as tools; those that would have one name are told apart by their ids."""
+    return _apart([expose_agent_as_tool(agent, options, **changes) for agent in agents])
+
+
+def expose_workflows_as_tools(
+    workflows: Iterable[ExposableWorkflow], options: ExposureOptions | None = None, **changes: Any
+) -> list[ExposureResult]:
+    """Several workflows as tools; those that would have one name are told apart by their ids."""
+    return _apart([expose_workflow_as_tool(workflow, options, **changes) for workflow in workflows])
+
+
+def enter_step(step_id: str) -> None:
+    """Say from within a workflow which of its steps begins; its caller sees it as progress."""
+    steps = _steps.get()
+    for place, step in enumerate(steps):
+        if step.id == step_id:
+            report_progress(place, len(steps), step.name or step.id)
+            return
+    known = ", ".join(step.id for step in steps) or "none"
+    raise ConfigError(f"The workflow has no step {step_id!r}.", hint=f"Its steps are: {known}.")
+
+
+def _exposed(source: Source, kind: SourceType, options: ExposureOptions) -> ExposureResult:
+    bare = _bare_name(source, options)
+    prefix = kind if options.prefix is None else options.prefix
+    name = sanitize_tool_name(with_prefix(prefix, bare))
+    timeout = options.execution_timeout or (AGENT_TIMEOUT if kind == "agent" else WORKFLOW_TIMEOUT)
+    tool = Tool(
+        name,
+        _description(source, options),
+        source.input_schema,
+        _annotations(source, kind, bare, options),
+        category=source.metadata.category,
+        execute=Limited(_runner(source, kind, name, options), timeout, f"{kind.capitalize()} {source.name!r}"),
+        output_schema=source.output_schema,
+    )
+    return ExposureResult(tool, kind, source.id, name)
+
+
+def _bare_name(source: Source, options: ExposureOptions) -> str:
+    if options.name_transformer is not None:
+        return options.name_transformer(source.name)
+    for text in (source.name, source.id):
+        plain = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+        if plain:
+            return plain
+    return sanitize_tool_name(source.name)
+
+
+def _description(source: Source, options: ExposureOptions) -> str:
+    about = source.metadata
+    known = [
+        f"v{about.version}" if about.version else "",
+        f"category: {about.category}" if about.category else "",
+        f"{len(source.steps)} steps" if isinstance(source, ExposableWorkflow) and source.steps else "",
+        f"~{about.estimated_duration:g} s" if about.estimated_duration is not None else "",
+    ]
+    told = ", ".join(part for part in known if part)
+    return f"{source.description} [{told}]" if told and options.include_metadata_in_description else source.description
+
+
+def _annotations(source: Source, kind: SourceType, name: str, options: ExposureOptions) -> Annotations:
+    about = source.metadata
+    given = Annotations(
+        idempotent_hint=True if about.idempotent is None and about.retriable else about.idempotent,
+        tags=(kind, *about.tags),
+        estimated_duration=about.estimated_duration,
+        cost_hint=about.cost_hint,
+        complexity=about.complexity,
+    )
+    # By its own words: a prefix such as `agent` is no verb.
+    said = effective(given, name, source.description, source.input_schema)
+    defaults = options.default_annotations
+    if said.destructive_hint:
+        defaults = dataclasses.replace(defaults, read_only_hint=None)
+    if said.read_only_hint:
+        defaults = dataclasses.replace(defaults, destructive_hint=None)
+    return merge_annotations(defaults, said)
+
+
+def _runner(source: Source, kind: SourceType, name: str, options: ExposureOptions) -> Callable[[dict[str, Any]], Any]:
+    retries = options.retries if source.metadata.retriable else 0
+
+    async def once(given: dict[str, Any]) -> ToolResult:
+        if isinstance(source, ExposableWorkflow):
+            return result_of(await _worked(source, given, options.retries))
+        return result_of(await run(source.execute, given))
+
+    async def execute(given: dict[str, Any]) -> ToolResult:
+        end = "failed"
+        try:
+            result = await _tried(lambda: once(dict(given)), retries)
+            end = "failed" if result.is_error else "done"
+            return result
+        finally:
+            if options.enable_logging:
+                log.info("%s %s as %s: %s", kind, source.id, name, end)
+
+    return execute
+
+
+async def _worked(workflow: ExposableWorkflow, given: dict[str, Any], retries: int) -> Any:
+    token = _steps.set(workflow.steps)
+    try:
+        if workflow.execute is not None:
+            result = await run(workflow.execute, given)
+        else:
+            result = await _stepped(workflow.steps, given, retries)
+    finally:
+        _steps.reset(token)
+    if workflow.steps:
+        report_progress(len(workflow.steps), len(workflow.steps), "done")
+    return result
+
+
+async def _stepped(steps: tuple[WorkflowStep, ...], given: dict[str, Any], retries: int) -> Any:
+    results: dict[str, Any] = {}
+    for step in steps:
+        enter_step(step.id)
+        assert step.run is not None, "a workflow without a function has steps that do something"
+        work = step.run
+
+        async def once(work: Any = work) -> Any:
+            return await run(work, dict(given), dict(results))
+
+        results[step.id] = await _tried(once, retries if step.retriable else 0)
+        if result_of(results[step.id]).is_error:
+            return results[step.id]
+    return results[steps[-1].id]
+
+
+async def _tried(work: Callable[[], Any], retries: int) -> Any:
+    """Run something, and again when it raised; what will not change by trying again is not tried again."""
+    while True:
+        try:
+            return await work()
+        except (InvalidArgumentsError, RefusedError, ConfigError):
+            raise
+        except Exception:
+            if retries <= 0:
+                raise
+            retries -= 1
+
+
+def _apart(results: list[ExposureResult]) -> list[ExposureResult]:
+    names = distinct(
+        [result.tool_name for result in results],
+        [f"{result.source_type}\0{result.source_id}" for result in results],
+    )
+    return [_named(result, name) for result, name in zip(results, names, strict=True)]
+
+
+def _named(result: ExposureResult, name: str) -> ExposureResult:
+    return dataclasses.replace(result, tool=dataclasses.replace(result.tool, name=name), tool_name=name)
+
+
+def _options(options: ExposureOptions | None, changes: Mapping[str, Any]) -> ExposureOptions:
+    return dataclasses.replace(options or ExposureOptions(), **cast("dict[str, Any]", changes))

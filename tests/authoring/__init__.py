@@ -1,0 +1,1 @@
+"""Servers written with trunkline.authoring, through every door."""
