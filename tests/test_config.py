@@ -267,3 +267,10 @@ def test_what_is_said_of_tools_is_read_and_changes_no_connection() -> None:
     assert said.tools["delete_*"].tags == ("risky",)
     assert (said.tools["*"].cache_ttl, said.tools["*"].timeout) == (5.0, 2.0)
     assert said.fingerprint == plain.fingerprint
+
+
+def test_the_score_below_which_nothing_is_found_is_that_of_the_search_itself() -> None:
+    from trunkline.catalog.search.calibrate import DEFAULT_MIN_SCORE
+    from trunkline.config import SearchSection
+
+    assert SearchSection().min_score == DEFAULT_MIN_SCORE

@@ -47,7 +47,7 @@ def test_an_option_that_makes_no_sense_is_named(options: dict[str, Any], named: 
 
 
 def test_the_defaults_are_as_documented() -> None:
-    assert SearchConfig("hybrid", 10, 0.3, True, 0.3) == DEFAULT_SEARCH_CONFIG
+    assert SearchConfig("hybrid", 10, 0.25, True, 0.3) == DEFAULT_SEARCH_CONFIG
 
 
 def test_several_queries_can_be_asked_at_once() -> None:

@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from heapq import nlargest
+from itertools import islice, pairwise
 
-from trunkline.catalog.search.calibrate import DEFAULT_MIN_SCORE, calibrated, rarity
+from trunkline.catalog.search.calibrate import (
+    DEFAULT_MIN_SCORE,
+    NAMED,
+    calibrated,
+    emphasis,
+    gained,
+    rarity,
+    with_lead,
+)
 from trunkline.catalog.search.index import Hit, Only, Reason
-from trunkline.catalog.search.text import FIELDS, ToolText
-from trunkline.catalog.search.tokens import is_filler, is_stop, spellings, terms
+from trunkline.catalog.search.text import ToolText, field_names, said
+from trunkline.catalog.search.tokens import bare, is_telling, slips, spellings, telling
 
-_WEIGHTS = dict(zip(FIELDS, (3.5, 3.0, 1.3, 1.3, 0.7, 0.5, 1.0, 2.0, 0.6), strict=True))
-_LENGTHS = dict(zip(FIELDS, (3.0, 3.0, 4.0, 22.0, 5.0, 30.0, 15.0, 3.0, 20.0), strict=True))
-"""How long a field usually is. Fixed, so that a new tool changes no other tool's entries."""
-_DAMPING = dict(zip(FIELDS, (0.5, 0.4, 0.5, 0.7, 0.7, 0.8, 0.7, 0.5, 0.8), strict=True))
 _SATURATION = 1.5
-_STOP_EMPHASIS = 0.15
-_FILLER_EMPHASIS = 0.3
-_WHOLE_NAME = 0.12
-"""What a tool gains whose name, or whose server's name, the query has whole."""
-_MOST_GAIN = 1.0 + 2 * _WHOLE_NAME
 _LEVELS = tuple(level / 255 for level in range(256))
 """Impacts are rounded to these numbers, which all entries share: a float of its own would cost 24 bytes each."""
 _LONGEST_QUERY = 10_000
+_MOST_TERMS = 80
+"""The heaviest count, so that a prompt of thousands of words is no burden."""
+_GUESSED = 0.6
+"""What a word counts that was taken for a slip."""
+_LETTERS = range(5, 21)
+"""How many letters a word has that may be taken for a slip."""
+_MOST_GUESSED = 8
+_SHORTLIST = 30
+"""So many tools, or three times as many as are asked for, are looked at closely."""
 _FEW = 5
 _MANY = 30
 _LIKELY = 0.35
@@ -38,6 +48,10 @@ class _Entry:
     """For each term, the fields it stands in, as bits."""
     name: tuple[str, ...]
     server: tuple[str, ...]
+    bare: str
+    """Its name without case and signs."""
+    text: str
+    """Its telling terms in their order, with a space around each."""
 
 
 @dataclass(slots=True)
@@ -50,6 +64,22 @@ class _Wanted:
     postings: dict[int, float]
 
 
+@dataclass(slots=True)
+class _Asked:
+    """A query as the index sees it."""
+
+    wanted: list[_Wanted]
+    """Its terms that some tool has, heaviest first."""
+    known: float
+    """What they weigh."""
+    unknown: float
+    """What the others weigh."""
+    phrases: list[str]
+    """Its telling terms two by two, as an entry's text has them."""
+    called: set[int]
+    """The tools whose name it is."""
+
+
 class Bm25Index:
     """Tools found by their words."""
 
@@ -57,6 +87,7 @@ class Bm25Index:
         self._numbers: dict[str, int] = {}
         self._entries: dict[int, _Entry] = {}
         self._postings: dict[str, dict[int, float]] = {}
+        self._called: dict[str, set[int]] = {}
         self._rarities: dict[str, float] = {}
         self._next = 0
 
@@ -68,14 +99,22 @@ class Bm25Index:
         self.remove(tool.key)
         number, self._next = self._next, self._next + 1
         self._rarities.clear()
-        strengths, fields = _read(tool)
-        for term, strength in strengths.items():
+        read = said(tool)
+        for term, strength in read.strengths.items():
             impact = _LEVELS[max(1, round(255 * strength / (_SATURATION + strength)))]
             self._postings.setdefault(term, {})[number] = impact
-        self._numbers[tool.key] = number
-        self._entries[number] = _Entry(
-            tool.key, tuple(fields), tuple(fields.values()), _telling(tool.name), _telling(tool.server)
+        entry = _Entry(
+            tool.key,
+            tuple(read.fields),
+            tuple(read.fields.values()),
+            telling(tool.name),
+            telling(tool.server),
+            bare(tool.name),
+            read.text,
         )
+        self._called.setdefault(entry.bare, set()).add(number)
+        self._numbers[tool.key] = number
+        self._entries[number] = entry
 
     def remove(self, key: str) -> None:
         """Forget a tool; an unknown key is no error."""
@@ -83,7 +122,11 @@ class Bm25Index:
         if number is None:
             return
         self._rarities.clear()
-        for term in self._entries.pop(number).terms:
+        entry = self._entries.pop(number)
+        self._called[entry.bare].remove(number)
+        if not self._called[entry.bare]:
+            del self._called[entry.bare]
+        for term in entry.terms:
             postings = self._postings[term]
             del postings[number]
             if not postings:
@@ -92,48 +135,69 @@ class Bm25Index:
     def search(
         self, query: str, *, limit: int = 10, min_score: float = DEFAULT_MIN_SCORE, only: Only = None
     ) -> list[Hit]:
-        """The best tools for one query, best first; equal ones by key."""
-        wanted, unknown = self._wanted(query)
-        ranked = self._ranked(wanted, unknown, limit, only)
-        return [Hit(key, score, self._reasons(key, wanted)) for key, score in ranked if score >= min_score]
+        """The best tools for one query, best first; equal ones by key. The first also gains by its lead."""
+        asked = self._asked(query)
+        ranked = with_lead(self._ranked(asked, limit, only))[: max(limit, 0)]
+        scored = [(key, calibrated(evidence, asked.known, asked.unknown)) for evidence, key in ranked]
+        return [Hit(key, score, self._reasons(key, asked.wanted)) for key, score in scored if score >= min_score]
 
     def scores(self, query: str, *, limit: int, only: Only = None) -> dict[str, float]:
-        """The scores of the best tools for one query, without reasons."""
-        wanted, unknown = self._wanted(query)
-        return dict(self._ranked(wanted, unknown, limit, only))
+        """The scores of the best tools for one query, without reasons; none depends on the others."""
+        asked = self._asked(query)
+        ranked = self._ranked(asked, limit, only)[: max(limit, 0)]
+        return {key: calibrated(evidence, asked.known, asked.unknown) for evidence, key in ranked}
 
     def reasons(self, query: str, key: str) -> tuple[Reason, ...]:
         """What speaks for a tool, the weightiest first."""
-        return self._reasons(key, self._wanted(query)[0])
+        return self._reasons(key, self._asked(query).wanted)
 
-    def _ranked(self, wanted: list[_Wanted], unknown: float, limit: int, only: Only) -> list[tuple[str, float]]:
-        if not wanted or limit < 1:
-            return []
+    def _ranked(self, asked: _Asked, limit: int, only: Only) -> list[tuple[float, str]]:
+        """The evidence for the best tools, for some more than `limit`, best first."""
+        shortlist = max(_SHORTLIST, 3 * limit)
+        allowed = self._allowed(only)
         # Nothing may be left out before a function has said which tools count.
-        found = self._gather(wanted, len(self) if callable(only) else limit, self._allowed(only))
+        found = self._gather(asked.wanted, len(self) if callable(only) else shortlist, allowed)
+        for number in asked.called if allowed is None else asked.called & allowed:
+            found[number] = found.get(number, 0.0) + NAMED
         if callable(only):
             found = {number: score for number, score in found.items() if only(self._entries[number].key)}
-        known = sum(each.weight for each in wanted)
-        ranked = self._with_names(found, {each.term for each in wanted}, limit)
-        return [(key, calibrated(evidence, known, unknown)) for evidence, key in ranked]
+        return self._with_gains(found, asked, shortlist)
 
-    def _wanted(self, query: str) -> tuple[list[_Wanted], float]:
-        """The query's terms that some tool has, heaviest first, and the weight of the others."""
-        pairs = spellings(query[:_LONGEST_QUERY])
+    def _asked(self, query: str) -> _Asked:
+        query = query[:_LONGEST_QUERY]
+        written = spellings(query)
+        meant = self._corrected(term for term, _ in written)
+        pairs = [(meant.get(term, term), word) for term, word in written] if meant else written
+        guessed = set(meant.values()) - {term for term, _ in written}
         words = dict(reversed(pairs))
         wanted: list[_Wanted] = []
         unknown = 0.0
         for term, count in Counter(term for term, _ in pairs).items():
-            postings = self._postings.get(term, {})
-            emphasis = _STOP_EMPHASIS if is_stop(term) else _FILLER_EMPHASIS if is_filler(term) else 1.0
-            rare = self._rarity(term) if postings else rarity(term, 0, len(self))
-            weight = rare * emphasis * (1.0 + 0.5 * math.log(count))
-            if postings:
-                wanted.append(_Wanted(term, words[term], weight, postings))
+            weight = emphasis(term) * (1.0 + 0.5 * math.log(count)) * (_GUESSED if term in guessed else 1.0)
+            if postings := self._postings.get(term):
+                wanted.append(_Wanted(term, words[term], weight * self._rarity(term), postings))
             else:
-                unknown += weight
+                unknown += weight * rarity(term, 0, len(self))
         wanted.sort(key=lambda each: (-each.weight, each.term))
-        return wanted, unknown
+        del wanted[_MOST_TERMS:]
+        phrases = pairwise(term for term, _ in pairs if is_telling(term))
+        return _Asked(
+            wanted,
+            sum(each.weight for each in wanted),
+            unknown,
+            [f" {one} {other} " for one, other in dict.fromkeys(phrases) if {one, other} <= self._postings.keys()],
+            self._called.get(bare(query), set()) if wanted else set(),
+        )
+
+    def _corrected(self, found: Iterable[str]) -> dict[str, str]:
+        """For words that no tool has, the commonest that is one slip away."""
+        strange = (term for term in found if len(term) in _LETTERS and term not in self._postings)
+        meant: dict[str, str] = {}
+        for term in islice(dict.fromkeys(strange), _MOST_GUESSED):
+            near = slips(term) & self._postings.keys()
+            if near:
+                meant[term] = max(near, key=lambda other: (len(self._postings[other]), other))
+        return meant
 
     def _allowed(self, only: Only) -> set[int] | None:
         if only is None or callable(only):
@@ -154,26 +218,27 @@ class Bm25Index:
             if len(found) <= (_MANY if closed else _FEW) * limit:
                 continue
             # What is still to come counts for a part: hardly a tool has all the lesser words, each at full strength.
-            reach = ahead * _LIKELY * _MOST_GAIN
+            reach = ahead * _LIKELY
             if closed or reach < max(found.values()):
-                least = nlargest(limit, found.values())[-1]
-                if reach < least:
+                least = nlargest(limit, found.values())[-1] - reach
+                if least > 0.0:
                     closed = True
-                    enough = (least - reach) / _MOST_GAIN
-                    found = {number: score for number, score in found.items() if score >= enough}
+                    found = {number: score for number, score in found.items() if score >= least}
         return found
 
-    def _with_names(self, found: dict[int, float], wanted: set[str], limit: int) -> list[tuple[float, str]]:
-        """The first `limit`, after the gain of those whose names the query has."""
-        least = nlargest(limit, found.values())[-1] / _MOST_GAIN if len(found) > limit else 0.0
+    def _with_gains(self, found: dict[int, float], asked: _Asked, shortlist: int) -> list[tuple[float, str]]:
+        """The best of those found, best first, after a closer look at each; equal ones by key."""
+        least = nlargest(shortlist, found.values())[-1] if len(found) > shortlist else 0.0
+        wanted = {each.term for each in asked.wanted}
         ranked: list[tuple[float, str]] = []
-        for number, score in found.items():
-            if score >= least:
+        for number, evidence in found.items():
+            if evidence >= least:
                 entry = self._entries[number]
-                whole = self._covered(entry.name, wanted) + self._covered(entry.server, wanted)
-                ranked.append((score * (1.0 + _WHOLE_NAME * whole), entry.key))
+                names = self._covered(entry.name, wanted) + self._covered(entry.server, wanted)
+                phrase = any(phrase in entry.text for phrase in asked.phrases)
+                ranked.append((gained(evidence, names=names, phrase=phrase, terms=len(entry.terms)), entry.key))
         ranked.sort(key=lambda each: (-each[0], each[1]))
-        return ranked[:limit]
+        return ranked
 
     def _covered(self, name: tuple[str, ...], wanted: set[str]) -> float:
         """How much of a name the query has, 0 to 1."""
@@ -195,26 +260,9 @@ class Bm25Index:
         total = sum(weight for weight, _ in weights) or 1.0
         weights.sort(key=lambda pair: (-pair[0], pair[1].term))
         return tuple(
-            Reason(each.word, _named(entry.fields[entry.terms.index(each.term)]), weight / total)
+            Reason(each.word, field_names(entry.fields[entry.terms.index(each.term)]), weight / total)
             for weight, each in weights
         )
-
-
-def _read(tool: ToolText) -> tuple[dict[str, float], dict[str, int]]:
-    """The terms of a tool: how strongly it has them, and in which fields."""
-    strengths: dict[str, float] = {}
-    fields: dict[str, int] = {}
-    for position, text in tool.fields():
-        field = FIELDS[position]
-        counts = Counter(terms(text))
-        if field != "name":
-            counts = {term: count for term, count in counts.items() if not is_stop(term)}
-        damping = _DAMPING[field]
-        scale = _WEIGHTS[field] / (1.0 - damping + damping * sum(counts.values()) / _LENGTHS[field])
-        for term, count in counts.items():
-            strengths[term] = strengths.get(term, 0.0) + scale * count
-            fields[term] = fields.get(term, 0) | 1 << position
-    return strengths, fields
 
 
 def _collect(found: dict[int, float], each: _Wanted, allowed: set[int] | None) -> None:
@@ -237,12 +285,3 @@ def _raise(found: dict[int, float], each: _Wanted) -> None:
     weight, postings = each.weight, each.postings
     for number in found.keys() & postings.keys():
         found[number] += weight * postings[number]
-
-
-def _telling(name: str) -> tuple[str, ...]:
-    """The terms of a name that tell it apart."""
-    return tuple(term for term in dict.fromkeys(terms(name)) if not is_stop(term))
-
-
-def _named(bits: int) -> tuple[str, ...]:
-    return tuple(field for position, field in enumerate(FIELDS) if bits >> position & 1)

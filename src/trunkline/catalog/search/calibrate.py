@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 
 from trunkline.catalog.search.stem import stem
+from trunkline.catalog.search.tokens import is_filler, is_stop
 
-DEFAULT_MIN_SCORE = 0.3
+DEFAULT_MIN_SCORE = 0.25
 """Of real queries that a tool answers, fewer than 3 in 100 find nothing above it."""
+NAMED = 1e6
+"""The evidence for a tool whose name is the query: its score is 1."""
 
 _BACKGROUND = 100
 """So many tools at large are counted with every catalogue: a word's weight in a small one is no accident."""
@@ -15,6 +18,16 @@ _POWER = 1.25
 _DILUTION = 0.55
 _UNKNOWN = 0.15
 _STEEPNESS = 1.6
+_STOP = 0.15
+_FILLER = 0.3
+_WHOLE_NAME = 0.12
+"""What a tool gains whose name, or whose server's name, the query has whole."""
+_PHRASE = 0.15
+"""What a tool gains that has two words side by side as the query has them."""
+_BRIEF = 0.3
+"""What a tool gains at most that says little beside what was asked for."""
+_LEAD = 0.5
+"""What the best tool gains of its lead over the next."""
 
 
 def rarity(term: str, tools_with_it: int, tools: int) -> float:
@@ -22,6 +35,25 @@ def rarity(term: str, tools_with_it: int, tools: int) -> float:
     total = tools + _BACKGROUND
     having = tools_with_it + _BACKGROUND * _AT_LARGE.get(term, 0.0)
     return (math.log1p((total - having + 0.5) / (having + 0.5)) / math.log1p((total + 0.5) / 0.5)) ** _POWER
+
+
+def emphasis(term: str) -> float:
+    """How much a term counts in a query, 0 to 1."""
+    return _STOP if is_stop(term) else _FILLER if is_filler(term) else 1.0
+
+
+def gained(evidence: float, *, names: float, phrase: bool, terms: int) -> float:
+    """The evidence for a tool after a closer look: at its names, at words side by side, at how many words it has."""
+    return evidence * (1.0 + _WHOLE_NAME * names + _PHRASE * phrase + min(_BRIEF, evidence / terms))
+
+
+def with_lead(ranked: list[tuple[float, str]]) -> list[tuple[float, str]]:
+    """The same tools, and more evidence for a first that stands clear: the best of a bad lot is one of many."""
+    if not ranked:
+        return []
+    (first, key), *others = ranked
+    second = others[0][0] if others else 0.0
+    return [(first + _LEAD * (first - second), key), *others]
 
 
 def calibrated(evidence: float, known: float, unknown: float) -> float:

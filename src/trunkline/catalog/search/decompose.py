@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from trunkline.catalog.search.index import Hit, Index, Only
-from trunkline.catalog.search.tokens import is_filler, is_stop, terms
+from trunkline.catalog.search.tokens import is_telling, terms
 
 _MOST_PARTS = 8
 _LONGEST_PROMPT = 10_000
@@ -72,7 +72,7 @@ def _with_firsts(whole: list[Hit], firsts: list[Hit], limit: int) -> list[Hit]:
 
 
 def _telling(text: str) -> int:
-    return len({term for term in terms(text) if not is_stop(term) and not is_filler(term)})
+    return len({term for term in terms(text) if is_telling(term)})
 
 
 _BREAK = re.compile(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from trunkline.catalog.search.tokens import is_stop, is_telling, terms
 from trunkline.tool import Tool
 
 FIELDS = ("name", "title", "server", "description", "parameters", "parameter_notes", "when_to_use", "tags", "examples")
 """The fields that are searched, as reasons name them."""
 
+_WEIGHTS = dict(zip(FIELDS, (3.5, 3.0, 1.3, 1.3, 0.7, 0.5, 1.0, 2.0, 0.6), strict=True))
+_LENGTHS = dict(zip(FIELDS, (3.0, 3.0, 4.0, 22.0, 5.0, 30.0, 15.0, 3.0, 20.0), strict=True))
+"""How long a field usually is. Fixed, so that a new tool changes nothing for the others."""
+_DAMPING = dict(zip(FIELDS, (0.5, 0.4, 0.5, 0.7, 0.7, 0.8, 0.7, 0.5, 0.8), strict=True))
 _DEEPEST = 4
 _MOST_PARAMETERS = 200
 _LONGEST_FIELD = 4_000
@@ -79,6 +85,42 @@ class ToolText:
             text: str = getattr(self, field)
             if text:
                 yield position, text
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a tool says, term by term."""
+
+    strengths: dict[str, float]
+    """How strongly it has each term: where, how often, and among how many others."""
+    fields: dict[str, int]
+    """The fields a term stands in, as bits."""
+    text: str
+    """The telling terms in their order, with a space around each."""
+
+
+def said(tool: ToolText) -> Said:
+    """The terms of a tool; stop words count in its name alone."""
+    strengths: dict[str, float] = {}
+    fields: dict[str, int] = {}
+    text: list[str] = []
+    for position, words in tool.fields():
+        field = FIELDS[position]
+        found = terms(words)
+        # A sign between two fields: the end of one and the start of the next are no phrase.
+        text += [*filter(is_telling, found), "|"]
+        counts = Counter(found if field == "name" else (term for term in found if not is_stop(term)))
+        damping = _DAMPING[field]
+        scale = _WEIGHTS[field] / (1.0 - damping + damping * counts.total() / _LENGTHS[field])
+        for term, count in counts.items():
+            strengths[term] = strengths.get(term, 0.0) + scale * count
+            fields[term] = fields.get(term, 0) | 1 << position
+    return Said(strengths, fields, f" {' '.join(text)} ")
+
+
+def field_names(bits: int) -> tuple[str, ...]:
+    """The fields that bits stand for."""
+    return tuple(field for position, field in enumerate(FIELDS) if bits >> position & 1)
 
 
 def _parameters(schema: Mapping[str, Any]) -> tuple[str, str]:

@@ -23,6 +23,11 @@ def spellings(text: str) -> list[tuple[str, str]]:
     return [(stem(piece), piece) for word in _WORDS(_plain(text)) for piece in _pieces(word)]
 
 
+def telling(name: str) -> tuple[str, ...]:
+    """The terms of a name that tell it apart, each once."""
+    return tuple(term for term in dict.fromkeys(terms(name)) if not is_stop(term))
+
+
 def is_stop(term: str) -> bool:
     """Whether a term only holds a sentence together."""
     return term in _STOP
@@ -31,6 +36,27 @@ def is_stop(term: str) -> bool:
 def is_filler(term: str) -> bool:
     """Whether a term says little about the tool that is wanted: a number, a courtesy."""
     return term in _FILLER or term.isdigit()
+
+
+def is_telling(term: str) -> bool:
+    """Whether a term may tell one tool from another."""
+    return not (is_stop(term) or is_filler(term))
+
+
+def bare(name: str) -> str:
+    """A name without case and signs: `createPullRequest` and `Create pull-request` are one."""
+    return _SIGNS("", _plain(name)).casefold()
+
+
+def slips(term: str) -> set[str]:
+    """What a mistyped word may have been meant for: a letter is missing, too many, swapped or wrong, not the first."""
+    found: set[str] = set()
+    for at in range(1, len(term) + 1):
+        start, end = term[:at], term[at:]
+        found |= {start + end[1:], start + end[1:2] + end[:1] + end[2:]}
+        for letter in _LETTERS:
+            found |= {start + letter + end, start + letter + end[1:]}
+    return found
 
 
 @lru_cache(maxsize=50_000)
@@ -69,8 +95,10 @@ def _plain(text: str) -> str:
     return unicodedata.normalize("NFC", _ACCENTS("", decomposed))
 
 
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _LONGEST_COMPOUND = 16
 _WORDS = re.compile(r"\w+(?:-\w+)*").findall
+_SIGNS = re.compile(r"[\W_]+").sub
 _SNAKE = re.compile(r"_|-.*-").search
 _PIECES = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+").findall
 _NO_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0002ffff"
