@@ -42,8 +42,12 @@ __all__ = [
     "Image",
     "Link",
     "Loss",
+    "MCPRegistryClient",
+    "MCPRegistryClientConfig",
     "MCPServerBase",
     "MCPServerBaseConfig",
+    "Manifest",
+    "ManifestError",
     "MultiServerConfig",
     "MultiServerManager",
     "Prompt",
@@ -51,6 +55,10 @@ __all__ = [
     "PromptMessage",
     "PromptResult",
     "Question",
+    "RegistryConfig",
+    "RegistryEntry",
+    "RegistrySearchOptions",
+    "RegistrySearchResult",
     "RequestBatcher",
     "Resource",
     "ResourceContent",
@@ -60,6 +68,7 @@ __all__ = [
     "RoutingDecision",
     "Scope",
     "Secret",
+    "Secrets",
     "SelectOption",
     "ServerCapabilitiesConfig",
     "ServerCapabilitiesManager",
@@ -67,6 +76,8 @@ __all__ = [
     "ServerInfo",
     "ServerSpec",
     "ServerWeight",
+    "Source",
+    "Sources",
     "Tool",
     "ToolCache",
     "ToolCallBatcher",
@@ -120,11 +131,14 @@ __all__ = [
     "from_gemini",
     "from_mcp_tool",
     "from_openai",
+    "get_all_well_known_servers",
     "get_annotation_summary",
     "get_tool_safety_level",
+    "get_well_known_server",
     "global_agent_exposure_manager",
     "global_elicitation_manager",
     "global_elicitation_protocol",
+    "global_mcp_registry_client",
     "global_multi_server_manager",
     "global_tool_integration_manager",
     "infer_annotations",
@@ -133,6 +147,7 @@ __all__ = [
     "logging_middleware",
     "merge_annotations",
     "open_hub",
+    "read_manifest",
     "report_progress",
     "requires_confirmation",
     "sanitize_tool_name",
@@ -251,10 +266,24 @@ if TYPE_CHECKING:
     from trunkline.control.discovery import EnhancedToolDiscovery
     from trunkline.control.grouping import MultiServerConfig
     from trunkline.control.groups import MultiServerManager, global_multi_server_manager
+    from trunkline.control.manifests.manifest import Manifest
+    from trunkline.control.manifests.reader import read_manifest
+    from trunkline.control.manifests.source import Source
+    from trunkline.control.manifests.sources import Sources
+    from trunkline.control.marketplace.catalogue import get_all_well_known_servers, get_well_known_server
+    from trunkline.control.marketplace.client import MCPRegistryClient, global_mcp_registry_client
+    from trunkline.control.marketplace.entry import RegistryEntry
+    from trunkline.control.marketplace.options import (
+        MCPRegistryClientConfig,
+        RegistryConfig,
+        RegistrySearchOptions,
+        RegistrySearchResult,
+    )
     from trunkline.control.tool_info import EnhancedToolInfo
-    from trunkline.errors import TrunklineError
+    from trunkline.errors import ManifestError, TrunklineError
     from trunkline.hub import Hub, open_hub
     from trunkline.model import Scope
+    from trunkline.secrets import Secrets
     from trunkline.tool import Annotations, Tool, ToolResult
 
 _NAMES = {
@@ -318,10 +347,21 @@ _NAMES = {
     "control.discovery": "EnhancedToolDiscovery",
     "control.grouping": "MultiServerConfig",
     "control.groups": "MultiServerManager global_multi_server_manager",
+    "control.manifests.manifest": "Manifest",
+    "control.manifests.reader": "read_manifest",
+    "control.manifests.source": "Source",
+    "control.manifests.sources": "Sources",
+    "control.marketplace.catalogue": "get_all_well_known_servers get_well_known_server",
+    "control.marketplace.client": "MCPRegistryClient global_mcp_registry_client",
+    "control.marketplace.entry": "RegistryEntry",
+    "control.marketplace.options": (
+        "MCPRegistryClientConfig RegistryConfig RegistrySearchOptions RegistrySearchResult"
+    ),
     "control.tool_info": "EnhancedToolInfo",
-    "errors": "TrunklineError",
+    "errors": "ManifestError TrunklineError",
     "hub": "Hub open_hub",
     "model": "Scope",
+    "secrets": "Secrets",
     "tool": "Annotations Tool ToolResult",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -121,7 +121,7 @@ class ServerSpec:
     """What you say of its tools, by name or pattern (`"delete_*"`, `"*"`), in `[servers.NAME.tools.TOOL]`."""
     problem: str = ""
     local: Any = field(default=None, repr=False, compare=False)
-    """A server in this process, which `Hub.mount` puts here."""
+    """A server in this process; `Hub.mount` puts it here."""
 
     @property
     def kind(self) -> str:
@@ -183,6 +183,22 @@ class ProfileSpec:
 
 
 @dataclass(frozen=True)
+class RegistrySpec:
+    """`[registries.NAME]`: a registry that `trunkline registry` and `install` ask, beside the official one."""
+
+    name: str = ""
+    url: str = ""
+    """Where it is; it speaks the API of the official one. `[registries.official]` needs none."""
+    token: str = field(default="", repr=False)
+    """Bearer token that it wants. Write `${secret:NAME}` to keep it out of the file."""
+    whole: bool | None = None
+    """Whether all of it is read, rather than asked for words; default is yes, but for the official one."""
+    enabled: bool = True
+    """`false` asks it no more, which works for `official` too."""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
 class SearchSection:
     """`[search]`: how tools are found, by `search_tools`, `hub.find` and `trunkline search`."""
 
@@ -190,7 +206,7 @@ class SearchSection:
     """`bm25` goes by words, `semantic` by meaning, `hybrid` by both; meaning needs `trunkline[semantic]`."""
     limit: int = 5
     """Tools that `search_tools` gives for each query, unless it is asked for another number."""
-    min_score: float = 0.3
+    min_score: float = 0.25
     """What fits less, from 0 to 1, is not found."""
     budget: int = 4000
     """Tokens that an answer of `search_tools` may have; definitions that do not fit are shortened."""
@@ -304,6 +320,7 @@ class Config:
     servers: Mapping[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
     groups: Mapping[str, GroupSpec] = field(default_factory=dict[str, GroupSpec])
     profiles: Mapping[str, ProfileSpec] = field(default_factory=dict[str, ProfileSpec])
+    registries: Mapping[str, RegistrySpec] = field(default_factory=dict[str, RegistrySpec])
     search: SearchSection = field(default_factory=SearchSection)
     annotations: AnnotationsSection = field(default_factory=AnnotationsSection)
     middleware: MiddlewareSection = field(default_factory=MiddlewareSection)

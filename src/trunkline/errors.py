@@ -22,6 +22,10 @@ class ConfigError(TrunklineError):
     """The configuration cannot be used as it is."""
 
 
+class ManifestError(TrunklineError):
+    """A manifest cannot be used as it is; nothing of it was run."""
+
+
 class RefusedError(TrunklineError):
     """The caller's message is not acceptable; sending it again unchanged will not help."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.cli.up import NOT_FLAGS
-from trunkline.config import SECTIONS, GroupSpec, ProfileSpec, ServerSpec, options
+from trunkline.config import SECTIONS, GroupSpec, ProfileSpec, RegistrySpec, ServerSpec, options
 from trunkline.tool import Annotations, ToolOptions
 
 FILE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -18,11 +18,13 @@ Written from the source by `python -m tests.docs.reference`; a test keeps it so.
 
 `trunkline.toml` is looked for in the current folder, then in `~/.config/trunkline/`; `--config` names another. The JSON
 file of a client (`mcpServers`, or VS Code's `servers`) works as it is: keys that mean nothing here are left alone. In
-any value `${env:NAME}` (or `${NAME}`, or `${NAME:-default}`) stands for an environment variable. A server whose
-variable is missing is shown as unreachable with that reason; the others start.
+any value `${env:NAME}` (or `${NAME}`, or `${NAME:-default}`) stands for an environment variable; in `env`, `headers`
+and tokens `${secret:NAME}` for a [secret](manifests.md). A server whose variable or secret is missing is shown as
+unreachable with that reason; the others start.
 
 The file is watched. A change takes effect at once; servers that did not change are not touched, and calls under way
-end as they began. Changes of `[gateway]` other than `namespace`, `conflicts`, `prefer`, `expose`, `expose_limit` and `pinned` want a restart.
+end as they began. Changes of `[gateway]` other than `namespace`, `conflicts`, `prefer`, `expose`, `expose_limit` and
+`pinned` want a restart.
 """
 
 
@@ -42,6 +44,7 @@ def written() -> str:
         "servers.NAME.tools.TOOL": (Annotations, ToolOptions),
         "groups.NAME": (GroupSpec,),
         "profiles.NAME": (ProfileSpec,),
+        "registries.NAME": (RegistrySpec,),
     }
     for name, sections in tables.items():
         parts += [f"## `[{name}]`\n", *_about(sections[-1]), "| key | default | |", "|---|---|---|"]

@@ -137,6 +137,6 @@ def _is_content(kind: Any) -> bool:
 
 def _checker(schema: Mapping[str, Any]) -> Any:
     # Compiling schemas brings a library along that a server without tools need not load.
-    from trunkline.call.middleware.schemas import checker_for
+    from trunkline.catalog.check.checker import checker_for
 
     return checker_for(schema)

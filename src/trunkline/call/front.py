@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 from urllib.parse import unquote
 
-from trunkline.call.middleware.schemas import checker_for
 from trunkline.call.offer import definition_of, line_of, members_of, whole
 from trunkline.call.savings import Savings
 from trunkline.call.stage import Handler
 from trunkline.catalog import names, own
 from trunkline.catalog.brief import within
+from trunkline.catalog.check.checker import checker_for
 from trunkline.catalog.tokens import estimated
 from trunkline.config import Config
 from trunkline.errors import InvalidArgumentsError

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from trunkline.call.middleware.schemas import MAX_DEPTH, measured
 from trunkline.catalog.brief import complete, one_line
+from trunkline.catalog.check.checker import MAX_DEPTH, measured
 from trunkline.model import Entry
 from trunkline.wire.envelope import read_string
 from trunkline.wire.members import Members, decode_bounded, decode_object, read_members

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from zlib import crc32
 
 from trunkline.catalog.tokens import estimated
 from trunkline.model import Entry
 from trunkline.wire.members import read_members, write_members
 
-SAMPLE = 16_384
-"""Bytes of a list that are weighed; of a longer one, so many spread over it stand for the rest."""
+SAMPLE = 32_768
+"""Bytes of a list that are weighed. Of a longer one a sample stands for all, as the loop must not wait: of 300 real
+tools it is within 5% for two samples in three."""
 
 
 @dataclass(slots=True)
@@ -84,8 +85,9 @@ def weight(tools: Sequence[Entry]) -> int:
     """About how many tokens a list of these tools takes of a model's context."""
     definitions = [tool.definition for tool in tools if not tool.app_only]
     total = sum(map(len, definitions))
-    step = max(1, math.ceil(total / SAMPLE))
-    sample = definitions[::step]
+    share = 1 << max(0, (total - 1) // SAMPLE).bit_length()
+    # Picked by what they are, not where they stand: a list that changes a little is mostly weighed already.
+    sample = [text for text in definitions if crc32(text) % share == 0] or definitions[:1]
     weighed = sum(map(len, sample))
     return round(sum(map(_tokens, sample)) * total / weighed) if weighed else 0
 

@@ -49,9 +49,7 @@ class SendStage:
         reply.server = spec.name
         if not reply.questions:
             said = bool(reply.error) or _says_error(reply.result)
-            self._tallies.count(
-                spec.name, _tool(call), since, failed=False, tool_error=said, user=call.scope.user
-            )
+            self._tallies.count(spec.name, _tool(call), since, failed=False, tool_error=said, user=call.scope.user)
             self._taught(call, not said)
         return reply
 

@@ -13,7 +13,7 @@ BOUNDS = tuple(0.0001 * 2 ** (step / 2) for step in range(42))
 
 
 def _slots() -> array[int]:
-    return array("I", bytes(4 * (len(BOUNDS) + 1)))
+    return array("Q", bytes(8 * (len(BOUNDS) + 1)))
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class Tally:
         self.failures += other.failures
         self.tool_errors += other.tool_errors
         self.seconds += other.seconds
-        self.slots = array("I", map(sum, zip(self.slots, other.slots, strict=True)))
+        self.slots = array("Q", map(sum, zip(self.slots, other.slots, strict=True)))
         if other.last_used >= self.last_used:
             self.latest, self.last_used = other.latest, other.last_used
 
@@ -97,20 +97,23 @@ class Tallies:
     def count(self, server: str, tool: str, since: float, *, failed: bool, tool_error: bool, user: str = "") -> None:
         """A call to a server ended; `tool` is empty for what is no tool."""
         now = self._clock()
-        self._count(server, tool, now - since, now, failed, tool_error)
+        seconds = now - since
+        slot = bisect_left(BOUNDS, seconds)
+        self._count(server, tool, seconds, slot, now, failed, tool_error)
         if user:
             own = self._users.get(user)
             if own is None:
                 if len(self._users) >= self.MOST_USERS:
                     return
                 own = self._users[user] = Tallies(self._clock)
-            own._count(server, tool, now - since, now, failed, tool_error)
+            own._count(server, tool, seconds, slot, now, failed, tool_error)
 
-    def _count(self, server: str, tool: str, seconds: float, now: float, failed: bool, tool_error: bool) -> None:
+    def _count(
+        self, server: str, tool: str, seconds: float, slot: int, now: float, failed: bool, tool_error: bool
+    ) -> None:
         tally = self.servers.get(server)
         if tally is None:
             tally = self.servers[server] = Tally()
-        slot = bisect_left(BOUNDS, seconds)
         tally.count(seconds, slot, now, failed, tool_error)
         if tool:
             key = server, tool

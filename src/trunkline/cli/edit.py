@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.cli.file import read_file, servers_of, write_file
+from trunkline.cli.manifest_flags import add_manifest_flags
 from trunkline.cli.open import config_file
 from trunkline.cli.output import print_json, say
 from trunkline.errors import ConfigError
@@ -22,14 +23,18 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
         "add",
         parents=[common, formatted],
         help="add a server",
-        description="Add a server: `trunkline add time uvx mcp-server-time`, or `trunkline add docs https://host/mcp`.",
+        description="Add a server: `trunkline add time uvx mcp-server-time`, or `trunkline add docs https://host/mcp`, "
+        "or what a manifest describes: `trunkline add --manifest ./plugins/github`.",
     )
-    add.add_argument("name", help="how it is called here")
-    add.add_argument("address", metavar="COMMAND|URL", help="the program to start, or the address of a remote server")
-    add.add_argument(
-        "args", nargs=argparse.REMAINDER, help="the program's arguments; options of ours go before the name"
-    )
+    needed = [
+        add.add_argument("name", help="how it is called here"),
+        add.add_argument("address", metavar="COMMAND|URL", help="the program to start, or a remote server's address"),
+        add.add_argument(
+            "args", nargs=argparse.REMAINDER, help="the program's arguments; options of ours go before the name"
+        ),
+    ]
     _add_flags(add)
+    add_manifest_flags(add, needed)
     add.set_defaults(run=partial(_add, common=common, formatted=formatted))
     remove = commands.add_parser("remove", parents=[common, formatted], help="remove a server")
     remove.add_argument("name")
@@ -46,6 +51,10 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add(options: argparse.Namespace, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> int:
+    if options.manifest:
+        from trunkline.cli.manifest import add_manifest
+
+        return add_manifest(options)
     if options.args and options.address.startswith(("http://", "https://")):
         # A remote server has no arguments of its own, so what follows its address is meant for us.
         behind = argparse.ArgumentParser(prog="trunkline add", parents=[common, formatted])
@@ -53,21 +62,25 @@ def _add(options: argparse.Namespace, common: argparse.ArgumentParser, formatted
         options = behind.parse_args(options.args, argparse.Namespace(**{**vars(options), "args": []}))
     path = config_file(options) or user_file(os.environ)
     spec = _spec(options)
-    # Checked before anything is written: a wrong entry would be refused at the next start.
-    parse({"servers": {options.name: spec}}, env=os.environ)
-    document = read_file(path)
-    servers = servers_of(document, path)
-    if options.name in servers and not options.force:
-        raise ConfigError(f"There is a server {options.name!r} already.", hint="Replace it with --force.")
-    if path.suffix != ".toml" and spec.pop("transport", ""):
-        spec["type"] = options.transport
-    servers[options.name] = spec
-    write_file(path, document)
+    put_server(path, options.name, spec, force=options.force)
     if options.format == "json":
         print_json({"added": options.name, "file": str(path)})
     else:
         say(f"Added {options.name!r} to {path}. Try it: trunkline test {options.name}")
     return 0
+
+
+def put_server(path: Path, name: str, spec: dict[str, Any], *, force: bool) -> None:
+    """Write a server into a configuration; ConfigError when it is wrong, or there already."""
+    # Checked before anything is written: a wrong entry would be refused at the next start.
+    parse({"servers": {name: spec}}, env=os.environ)
+    document = read_file(path)
+    servers = servers_of(document, path)
+    if name in servers and not force:
+        raise ConfigError(f"There is a server {name!r} already.", hint="Replace it with --force.")
+    transport = spec.pop("transport", "") if path.suffix != ".toml" else ""
+    servers[name] = {**spec, "type": transport} if transport else spec
+    write_file(path, document)
 
 
 def _remove(options: argparse.Namespace) -> int:

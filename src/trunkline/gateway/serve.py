@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,11 @@ log = logging.getLogger("trunkline")
 Started = Callable[[Hub, str], None]
 """Called once with the hub and the URL when the gateway listens."""
 
+Stopping = Callable[[Hub, bool], None]
+"""Called when the gateway is told to stop, and with `True` when it is told so again and ends at once."""
+
+Beside = Callable[[Hub], Coroutine[Any, Any, None]]
+
 
 @dataclass(frozen=True)
 class Gateway:
@@ -40,14 +45,38 @@ class Gateway:
     """Set it to end the gateway gracefully."""
 
 
-async def serve(config: Config, *, started: Started, follow: Path, flags: dict[str, Any] | None = None) -> None:
-    """Serve until SIGTERM or Ctrl-C, then let calls in flight finish; the file to follow need not exist yet."""
+async def serve(
+    config: Config,
+    *,
+    started: Started,
+    follow: Path,
+    flags: dict[str, Any] | None = None,
+    stopping: Stopping | None = None,
+    beside: Beside | None = None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C, then let calls in flight finish; the file to follow need not exist yet.
+
+    Ctrl-C while it stops ends the process at once. `beside` runs until the gateway is told to stop.
+    """
     loop = asyncio.get_running_loop()
     async with open_gateway(config) as gateway, open_tasks() as tasks:
+
+        def stop(number: int) -> None:
+            again = gateway.stop.is_set()
+            if again and number != signal.SIGINT:
+                return
+            if stopping is not None:
+                stopping(gateway.hub, again)
+            if again:
+                os._exit(128 + number)  # the servers' processes end with us: their warden sees to it
+            gateway.stop.set()
+
         tasks.start(_follow(gateway.hub, follow, flags or {}), name="configuration")
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, gateway.stop.set)
+            loop.add_signal_handler(number, stop, number)
         started(gateway.hub, gateway.url)
+        if beside is not None:
+            tasks.start(beside(gateway.hub), name="terminal")
         await gateway.stop.wait()
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 from trunkline.call.elicit.fields import FormField, Secret, SelectOption
 from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware
 from trunkline.call.middleware.logs import one_line
-from trunkline.call.middleware.schemas import Checker, checker_for
+from trunkline.catalog.check.checker import Checker, checker_for
 from trunkline.errors import ConfigError, InvalidArgumentsError
 from trunkline.tool import Tool, ToolResult
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from trunkline.call.middleware.relax import relaxed
-from trunkline.call.middleware.schemas import Checkers, checker_for, schema_problem
-from trunkline.call.middleware.weigh import states
+from trunkline.catalog.check.checker import Checkers, checker_for, schema_problem
+from trunkline.catalog.check.relax import relaxed
+from trunkline.catalog.check.weigh import states
 
 Schema = dict[str, Any]
 

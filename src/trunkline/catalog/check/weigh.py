@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import unquote
 
-from trunkline.call.middleware.keywords import ANY, HERE, REFERENCES, parts
-from trunkline.call.middleware.relax import backtracks
+from trunkline.catalog.check.keywords import ANY, HERE, REFERENCES, parts
+from trunkline.catalog.check.relax import backtracks
 from trunkline.errors import ConfigError
 
 MAX_VALUES = 10_000

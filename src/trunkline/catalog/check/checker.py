@@ -22,9 +22,9 @@ from jsonschema_rs import (
     Validator,
 )
 
-from trunkline.call.middleware.problems import in_words, named
-from trunkline.call.middleware.relax import backtracks, relaxed
-from trunkline.call.middleware.weigh import MAX_VALUES, weigh
+from trunkline.catalog.check.problems import in_words, named
+from trunkline.catalog.check.relax import backtracks, relaxed
+from trunkline.catalog.check.weigh import MAX_VALUES, weigh
 from trunkline.errors import ConfigError
 
 MAX_BYTES = 1_000_000

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any, cast
 
-from trunkline.call.middleware.keywords import (
+from trunkline.catalog.check.keywords import (
     ANY_MEMBER,
     DEFINITIONS,
     IN_PLACE,

@@ -1,0 +1,1 @@
+"""Arguments held against JSON Schemas that anybody may have written, in bounded time."""

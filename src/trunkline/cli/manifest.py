@@ -1,0 +1,208 @@
+"""`trunkline add --manifest`: show what a manifest wants to run, ask, and write it into the configuration."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trunkline.cli.edit import put_server
+from trunkline.cli.file import read_file, servers_of
+from trunkline.cli.open import config_file
+from trunkline.cli.output import print_json, say
+from trunkline.cli.secret import ask_secret, here
+from trunkline.config import ServerSpec
+from trunkline.control.manifests.environment import check
+from trunkline.control.manifests.fetch import fetch_manifest
+from trunkline.control.manifests.files import open_manifest
+from trunkline.control.manifests.launch import choose, notes, plan, questions
+from trunkline.control.manifests.manifest import Manifest, Variable
+from trunkline.errors import ConfigError
+from trunkline.reading import user_file
+from trunkline.secrets import name_for
+
+
+@dataclass
+class _Answers:
+    given: dict[str, str | list[str]] = field(default_factory=dict[str, str | list[str]])
+    typed: dict[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Secrets to keep once somebody agreed, by the names that they get."""
+    unset: list[str] = field(default_factory=list[str])
+    """Secrets that nobody gave yet."""
+
+
+def add_manifest(options: argparse.Namespace) -> int:
+    """Add the server of a manifest; what it would run is shown first, and nothing is started."""
+    for flag in ("env", "header", "cwd", "transport", "address"):
+        if getattr(options, flag):
+            raise ConfigError(f"A manifest says the {flag} itself.", hint="Answer what it asks with --set NAME=VALUE.")
+    manifest = _read(options.manifest)
+    choice = choose(manifest, options.package)
+    name = options.name or manifest.server_name
+    path = config_file(options) or user_file(os.environ)
+    if name in servers_of(read_file(path), path) and not options.force:
+        raise ConfigError(f"There is a server {name!r} already.", hint="Choose another name, or replace it by --force.")
+    wanted = questions(manifest, choice)
+    _introduce(manifest, wanted)
+    asks = sys.stdin.isatty()
+    answers = _ask(wanted, name, options.set, asks=asks)
+    spec = plan(manifest, answers.given, package=choice)
+    _show(spec, notes(choice))
+    if not options.yes:
+        if not asks:
+            say("Nobody can be asked here, so nothing was added. Say --yes if you agree to it.")
+            return 1
+        say("Add it? [y/N] ")
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            say("Nothing was added.")
+            return 1
+    for secret, value in answers.typed.items():
+        here().set(secret, value)
+    put_server(path, name, _entry(spec), force=options.force)
+    _report(options, name, path, spec, answers, manifest)
+    return 0
+
+
+def _read(address: str) -> Manifest:
+    if "://" in address:
+        return fetch_manifest(address)
+    return open_manifest(Path(address).expanduser())
+
+
+def _introduce(manifest: Manifest, wanted: list[Variable]) -> None:
+    say(f"{plain(manifest.title)} {plain(manifest.version)}".rstrip() + f": {plain(manifest.description)}")
+    if wanted:
+        say("It asks for:")
+    for variable in wanted:
+        kind = ["secret"] if variable.secret else []
+        kind += ["required"] if variable.required else []
+        kind += [f"one of {', '.join(variable.choices)}"] if variable.choices else []
+        kind += [f"default {variable.default}"] if variable.default and not variable.secret else []
+        say(f"  {plain(variable.name)} ({plain('; '.join(kind) or 'optional')}) {plain(variable.description)}".rstrip())
+
+
+def _ask(wanted: list[Variable], server: str, pairs: list[str], *, asks: bool) -> _Answers:
+    """Take what was given by --set, then ask for the rest; secrets become references."""
+    answers = _Answers(_given(pairs))
+    kept = here().names()
+    for variable in wanted:
+        said = answers.given.get(variable.name)
+        if variable.secret:
+            _take_secret(variable, name_for(server, variable.name), answers, kept, asks=asks)
+        elif said is None and variable.required and asks:
+            typed = _typed(variable)
+            if typed:
+                answers.given[variable.name] = typed
+        if variable.format == "filepath" and variable.name in answers.given:
+            answers.given[variable.name] = _expanded(answers.given[variable.name])
+    return answers
+
+
+def _take_secret(variable: Variable, name: str, answers: _Answers, kept: list[str], *, asks: bool) -> None:
+    said = answers.given.get(variable.name)
+    if said is not None:
+        if not isinstance(said, str) or not said.startswith("${"):
+            raise ConfigError(
+                f"{variable.name} is secret, and everyone on the machine can read a command's arguments.",
+                hint=f"Leave it out here, and run `trunkline secret set {name}`.",
+            )
+        return
+    if name not in kept:
+        left_out = "" if variable.required else ", or nothing"
+        value = ask_secret(f"{plain(variable.name)} (it is not shown{left_out}): ") if asks else ""
+        problem = check(variable, value) if value else ""
+        if problem:
+            raise ConfigError(problem)
+        if value:
+            answers.typed[name] = value
+        elif variable.required:
+            answers.unset.append(name)
+        else:
+            return
+    answers.given[variable.name] = f"${{secret:{name}}}"
+
+
+def _typed(variable: Variable) -> str:
+    """A person's answer, asked again until it fits; empty takes the default."""
+    while True:
+        default = f" [{plain(variable.default)}]" if variable.default else ""
+        say(f"{plain(variable.name)}{default}: ")
+        line = sys.stdin.readline()
+        text = line.strip()
+        problem = check(variable, text) if text else "" if variable.default else f"{variable.name} is needed."
+        if not problem or not line:
+            return text
+        say(plain(problem))
+
+
+def _given(pairs: list[str]) -> dict[str, str | list[str]]:
+    found: dict[str, str | list[str]] = {}
+    for pair in pairs:
+        name, mark, value = pair.partition("=")
+        if not mark or not name:
+            raise ConfigError("--set wants NAME=VALUE.")
+        before = found.get(name)
+        found[name] = value if before is None else [*([before] if isinstance(before, str) else before), value]
+    return found
+
+
+def _expanded(value: str | list[str]) -> str | list[str]:
+    if isinstance(value, str):
+        return os.path.expanduser(value)
+    return [os.path.expanduser(one) for one in value]
+
+
+def _show(spec: ServerSpec, remarks: list[str]) -> None:
+    if spec.command:
+        say("It would run, without a shell:")
+        say("  " + " ".join(shlex.quote(plain(word)) for word in (spec.command, *spec.args)))
+        if spec.cwd:
+            say(f"  in the folder {plain(spec.cwd)}")
+    else:
+        say("It would reach:")
+        say(f"  {plain(spec.url)}")
+    for name, value in (spec.env if spec.command else spec.headers).items():
+        say(f"  with {plain(name)} = {plain(value)}")
+    for remark in remarks:
+        say(f"Note: {plain(remark)}")
+
+
+def _entry(spec: ServerSpec) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "command": spec.command,
+        "args": list(spec.args),
+        "url": spec.url,
+        "env": dict(spec.env),
+        "headers": dict(spec.headers),
+        "cwd": spec.cwd,
+        "transport": spec.transport if spec.transport == "sse" else "",
+    }
+    return {key: value for key, value in entry.items() if value}
+
+
+def _report(
+    options: argparse.Namespace, name: str, path: Path, spec: ServerSpec, answers: _Answers, manifest: Manifest
+) -> None:
+    if options.format == "json":
+        what = {"command": [spec.command, *spec.args]} if spec.command else {"url": spec.url}
+        print_json({
+            "added": name,
+            "file": str(path),
+            **what,
+            "secrets": [*answers.typed],
+            "unset": answers.unset,
+            "fingerprint": manifest.fingerprint,
+        })  # fmt: skip
+        return
+    say(f"Added {name!r} to {path}. Try it: trunkline test {name}")
+    for secret in answers.unset:
+        say(f"First keep its secret: trunkline secret set {secret}")
+
+
+def plain(text: str) -> str:
+    """Text of somebody else for a terminal: what is not printable could hide the rest, so it is spelled out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)

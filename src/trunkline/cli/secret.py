@@ -1,0 +1,82 @@
+"""`trunkline secret`: keep tokens and passwords out of the configuration."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import sys
+from typing import Any
+
+from trunkline.cli.output import print_json, say
+from trunkline.config import default_home
+from trunkline.errors import ConfigError
+from trunkline.secrets import LARGEST_VALUE, Secrets, check_name
+
+
+def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+    """Add the command that keeps secrets."""
+    secret = commands.add_parser(
+        "secret",
+        help="keep a secret for the configuration",
+        description="Keep secrets that the configuration names as ${secret:NAME}. "
+        "`trunkline secret set github.GITHUB_TOKEN` asks for it; or `pass show github | trunkline secret set NAME`.",
+    )
+    actions = secret.add_subparsers(title="actions", metavar="ACTION", required=True)
+    put = actions.add_parser("set", parents=[common, formatted], help="keep a secret, or change it")
+    put.add_argument("name", help="its value is asked for, or read from standard input; it is never an argument")
+    put.set_defaults(run=_set)
+    listing = actions.add_parser("list", parents=[common, formatted], help="list the names, not the values")
+    listing.set_defaults(run=_list)
+    remove = actions.add_parser("remove", parents=[common, formatted], help="forget a secret")
+    remove.add_argument("name")
+    remove.set_defaults(run=_remove)
+
+
+def here() -> Secrets:
+    """The secrets of the home folder."""
+    return Secrets(default_home(os.environ))
+
+
+def ask_secret(prompt: str) -> str:
+    """What a person types, unseen; or standard input without its last line break."""
+    if sys.stdin.isatty():
+        return getpass.getpass(prompt)
+    try:
+        text = sys.stdin.buffer.read(LARGEST_VALUE + 3).decode()
+    except UnicodeDecodeError:
+        raise ConfigError("A secret must be a text.") from None  # the cause would hold the value
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _set(options: argparse.Namespace) -> int:
+    check_name(options.name)
+    where = here().set(options.name, ask_secret(f"Value of {options.name} (it is not shown): "))
+    place = "the system's keyring" if where == "keyring" else str(here().file)
+    if options.format == "json":
+        print_json({"set": options.name, "kept_in": where})
+    else:
+        say(f"Kept {options.name} in {place}. Use it as ${{secret:{options.name}}}, in `env` or `headers`.")
+    return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    names = here().names()
+    if options.format == "json":
+        print_json({"secrets": names})
+    else:
+        for name in names:
+            print(name)
+        if not names and options.format == "table":
+            say("There are no secrets. Keep one: trunkline secret set NAME")
+    return 0
+
+
+def _remove(options: argparse.Namespace) -> int:
+    if not here().remove(options.name):
+        raise ConfigError(f"There is no secret {options.name!r}.", hint="See `trunkline secret list`.")
+    if options.format == "json":
+        print_json({"removed": options.name})
+    else:
+        say(f"Removed {options.name}.")
+    return 0
