@@ -1,0 +1,226 @@
+"""`trunkline connect`, `undo`: write Trunkline into a client's configuration, and take it back to the byte."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from trunkline.cli.around import Ours, check_clients, here, ours
+from trunkline.cli.ask import agrees, can_ask
+from trunkline.cli.output import print_json, print_table, say
+from trunkline.clients.backup import Backup, backups, changed_since, restore, write
+from trunkline.clients.client import CLIENTS, Client
+from trunkline.clients.connection import Change, address_of, difference, gateway_url, own_entry, plan
+from trunkline.clients.document import Document
+from trunkline.clients.file import check_writable, look
+from trunkline.clients.place import Around, Place, places, target
+from trunkline.clients.secret import printable
+from trunkline.config import default_home
+from trunkline.errors import ConfigError
+
+CONNECT_EXAMPLES = """examples:
+  trunkline connect cursor               shows what would change, and asks
+  trunkline connect vscode --project     in this folder's .vscode/mcp.json
+  trunkline connect codex --replace      also take out the servers that Trunkline has
+  trunkline connect zed --url http://127.0.0.1:7420/mcp/careful
+  trunkline connect --list               who is connected, and where
+  trunkline undo cursor                  as it was before
+"""
+UNDO_EXAMPLES = """examples:
+  trunkline undo            the last `trunkline connect`
+  trunkline undo cursor     the last one of Cursor
+"""
+CODES = "\nExit codes: 0 done, 1 nothing to do or declined, 2 wrong use, or a file that cannot be changed."
+
+
+def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+    """Add the commands that write into other clients' files."""
+    raw = argparse.RawDescriptionHelpFormatter
+    connect = commands.add_parser(
+        "connect",
+        parents=[common, formatted],
+        help="let Claude, Cursor, VS Code and others use Trunkline",
+        description="Write Trunkline into a client's configuration as one server. Everything else in the file stays "
+        "as it is, what it was is kept, and `trunkline undo` brings it back.",
+        epilog=CONNECT_EXAMPLES + CODES,
+        formatter_class=raw,
+    )
+    connect.add_argument("client", nargs="?", metavar="CLIENT", help=f"one of: {', '.join(CLIENTS)}")
+    connect.add_argument("--list", action="store_true", help="show who is connected, and where")
+    connect.add_argument("--project", action="store_true", help="in this folder's configuration, not the user's")
+    connect.add_argument("--url", help="where Trunkline is (default: as trunkline.toml says)")
+    connect.add_argument("--replace", action="store_true", help="also take out the servers that trunkline.toml has")
+    connect.add_argument(
+        "--bridge", action="store_true", help="for clients that can only start programs: `npx mcp-remote` in between"
+    )
+    connect.add_argument("--dry-run", action="store_true", help="only show what would change")
+    connect.add_argument("--yes", "-y", action="store_true", help="do not ask")
+    connect.set_defaults(run=_connect)
+    undo = commands.add_parser(
+        "undo",
+        parents=[common],
+        help="take back the last `connect`",
+        description="Put a client's configuration back as it was before the last `trunkline connect`, to the byte. A "
+        "file that somebody else changed since is left alone, unless --force says otherwise.",
+        epilog=UNDO_EXAMPLES + CODES,
+        formatter_class=raw,
+    )
+    undo.add_argument("client", nargs="?", metavar="CLIENT", help="of this client (default: the last of all)")
+    undo.add_argument("--force", action="store_true", help="also if that loses what others changed since")
+    undo.set_defaults(run=_undo)
+
+
+def _connect(options: argparse.Namespace) -> int:
+    own, around = ours(options), here()
+    if options.list:
+        return _list(options, own, around)
+    if not options.client:
+        raise ConfigError("Connect which client?", hint=f"Name one of: {', '.join(CLIENTS)}.")
+    client = CLIENTS[check_clients([options.client])[0]]
+    place = target(client.name, around, project=options.project)
+    if place is None:
+        raise ConfigError(f"{client.title} has no configuration for a folder.", hint="Leave --project out.")
+    url = options.url or gateway_url(own.config.gateway)
+    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        raise ConfigError("--url wants an address such as http://127.0.0.1:7420/mcp.")
+    if not client.remote and not options.bridge:
+        return _explain_bridge(client, url)
+    change = plan(client, place, around, url=url, token=own.token, known=own.servers if options.replace else None)
+    return _carry_out(options, own, client, change)
+
+
+def _explain_bridge(client: Client, url: str) -> int:
+    say(f"{client.title}'s configuration can only name programs to start, not addresses, and Trunkline is at one.")
+    say(f"A bridge helps, which needs Node.js: trunkline connect {client.name} --bridge")
+    say(f"It writes `npx -y mcp-remote {url}`, a program of others.")
+    return 1
+
+
+def _carry_out(options: argparse.Namespace, own: Ours, client: Client, change: Change) -> int:
+    path = change.original.path
+    if not change.needed:
+        _done(options, {"client": client.name, "file": str(path), "changed": False})
+        say(f"{client.title} is connected already, in {path}.")
+        return 0
+    if options.format != "json":
+        print(f"{path}:" if change.original.data is not None else f"{path}, a new file:")
+        print(change.preview())
+    if options.dry_run:
+        _done(options, {"client": client.name, "file": str(path), "changed": False, "preview": change.preview()})
+        say("Nothing was written.")
+        return 0
+    if not options.yes:
+        if not can_ask():
+            say("Nothing was written: nobody is there to agree. --yes agrees, --dry-run only shows.")
+            return 1
+        if not agrees(f"Write this into {path}?"):
+            say("Nothing was written.")
+            return 1
+    record = write(own.config.home, client.name, change.original, change.after.data, time.time())
+    _done(
+        options,
+        {"client": client.name, "file": str(path), "changed": True, "backup": str(record)}
+        | {"replaced": list(change.replaced)},
+    )
+    say(f"{client.title} is connected. {client.then} To take it back: trunkline undo {client.name}")
+    _tell_token(own, client)
+    return 0
+
+
+def _done(options: argparse.Namespace, what: dict[str, Any]) -> None:
+    if options.format == "json":
+        print_json(what)
+
+
+def _tell_token(own: Ours, client: Client) -> None:
+    if not own.token:
+        return
+    if client.variable and client.remote:
+        say(f"The gateway wants a token. The entry reads it from {own.token}: set it where {client.title} starts.")
+        return
+    say(f"The gateway wants a token, and {client.title} knows no variables, so none was written.")
+    if client.remote:
+        say('Add it to the entry yourself: "headers": {"Authorization": "Bearer <the token>"}')
+    else:
+        say('Add it to the entry yourself: "--header", "Authorization:${AUTH}" to args, and')
+        say('"env": {"AUTH": "Bearer <the token>"}')
+
+
+def _list(options: argparse.Namespace, own: Ours, around: Around) -> int:
+    rows: list[dict[str, Any]] = []
+    for client in CLIENTS:
+        seen = {place.path: place for place in places(client, around)}
+        for project in (False, True):
+            place = target(client, around, project=project)
+            if place is not None:
+                seen.setdefault(place.path, place)
+        found = [(place, place.path.is_file()) for place in seen.values()]
+        for place, there in found:
+            if there or place is found[0][0]:
+                rows.append({"client": client, "file": str(place.path), "found": there, **_state(place, there, own)})
+    if options.format == "json":
+        print_json({"clients": rows})
+    elif options.format == "compact":
+        print("\n".join(f"{row['client']} {row['file']}" for row in rows if row["url"]))
+    else:
+        cells = [
+            [row["client"], "yes" if row["found"] else "no", _connected(row), printable(row["file"])] for row in rows
+        ]
+        print_table(("client", "found", "connected", "where"), cells)
+    return 0
+
+
+def _state(place: Place, there: bool, own: Ours) -> dict[str, str]:
+    if not there:
+        return {"url": ""}
+    try:
+        value = Document.of(place.path, place.format, look(place.path).data or b"").value()
+    except ConfigError as error:
+        return {"url": "", "problem": error.message}
+    entry = own_entry(place, value, own.urls)
+    return {"url": address_of(entry[1]) if entry else ""}
+
+
+def _connected(row: dict[str, Any]) -> str:
+    return "cannot be read" if row.get("problem") else printable(row["url"]) or "no"
+
+
+def _undo(options: argparse.Namespace) -> int:
+    if options.client:
+        check_clients([options.client])
+    found = backups(default_home(os.environ), options.client or "")
+    if not found:
+        say(f"There is nothing to undo{f' of {options.client}' if options.client else ''}.")
+        return 1
+    backup = found[0]
+    if changed_since(backup):
+        print(_lost(backup))
+        if not options.force:
+            say(f"{backup.path} was changed since by somebody else, so it was left alone.")
+            say("To put the old file back all the same, and lose the lines above with a minus: --force")
+            return 1
+    check_writable(look(backup.path))
+    restore(backup)
+    when = datetime.fromtimestamp(backup.time).astimezone().isoformat(" ", "seconds")
+    how = "is as it was before" if backup.existed else "is gone again, as before"
+    say(f"{backup.path} {how} {when}.")
+    return 0
+
+
+def _lost(backup: Backup) -> str:
+    """What going back would change in the file as it is now."""
+    place = next((place for place in places(backup.client, here()) if place.path == backup.path), None)
+    texts: list[str] = []
+    values: list[Any] = []
+    for data in (look(backup.path).data, backup.before()):
+        text = (data or b"").decode("utf-8", "replace")
+        texts.append(text)
+        try:
+            values.append(Document.of(backup.path, place.format if place else "json", data or b"").value())
+        except ConfigError:
+            return "(The file cannot be read, and so cannot be compared.)"
+    return difference(texts[0], texts[1], values)

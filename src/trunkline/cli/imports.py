@@ -1,0 +1,218 @@
+"""`trunkline import`: take over the servers that other clients are configured with."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trunkline.cli.around import Ours, check_clients, here, ours
+from trunkline.cli.ask import agrees, ask, can_ask, chosen
+from trunkline.cli.file import read_file, servers_of, write_file
+from trunkline.cli.found import Report, print_found, print_weight
+from trunkline.cli.output import print_json, say
+from trunkline.cli.weigh import Weight, weigh
+from trunkline.clients.client import CLIENTS
+from trunkline.clients.guess import read_any
+from trunkline.clients.same import Candidate, candidates, is_trunkline
+from trunkline.clients.secret import Moved, is_private, move, printable, secrets_of
+from trunkline.clients.server import Findings, LeftOut, find
+from trunkline.config import ServerSpec
+from trunkline.errors import ConfigError
+from trunkline.reading import parse
+
+EXAMPLES = """examples:
+  trunkline import                       every client, for this user and this folder
+  trunkline import cursor claude-code    these two
+  trunkline import --from mcp.json       this file
+  trunkline import --dry-run --no-start  only look
+  trunkline import --yes                 ask nothing: start them, count, take all over
+"""
+
+
+def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+    """Add the command."""
+    takes = commands.add_parser(
+        "import",
+        parents=[common, formatted],
+        help="take over the servers of Claude, Cursor, VS Code and others",
+        description="Find the servers that other clients are configured with, show what they cost a model in every "
+        "request, and write those you choose into trunkline.toml. The clients' own files are not changed.",
+        epilog=EXAMPLES + "\nExit codes: 0 done, 1 nothing found or declined, 2 wrong use.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    takes.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of: {', '.join(CLIENTS)} (default: all)")
+    takes.add_argument("--from", dest="file", metavar="FILE", help="read this file instead")
+    takes.add_argument("--no-start", action="store_true", help="start no server, and so count no tools")
+    takes.add_argument(
+        "--secrets",
+        choices=("keep", "env"),
+        help="`keep` writes secrets into trunkline.toml, readable by you alone; `env` writes ${env:NAME} instead",
+    )
+    takes.add_argument("--yes", "-y", action="store_true", help="do not ask: start the servers, take all over")
+    takes.add_argument("--dry-run", action="store_true", help="write nothing")
+    takes.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="to start (default: 30)")
+    takes.set_defaults(run=_import)
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was done."""
+
+    names: tuple[str, ...] = ()
+    moved: tuple[Moved, ...] = ()
+    kept: tuple[tuple[str, str], ...] = ()
+    """Secrets that are in our file now: server and key."""
+
+
+def _import(options: argparse.Namespace) -> int:
+    own = ours(options)
+    if own.path.suffix != ".toml":
+        raise ConfigError(f"{own.path} is a client's file.", hint="Servers are taken over into a trunkline.toml.")
+    findings = _find(options)
+    found, specs, left = _candidates(findings, own)
+    report = Report(found, left, findings.files, specs)
+    quiet = options.format == "json"
+    # Standard output is JSON's alone, but whoever is asked must see what the question is about.
+    with contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext():
+        print_found(report)
+    if not found:
+        if quiet:
+            print_json(report.described(Weight(), (), own.path))
+        say("No servers were found." if not left else "Nothing of it can be taken over.")
+        return 1
+    weight = _weigh(options, own, specs)
+    if weight is not None and not quiet:
+        print_weight(report, weight)
+    written = _write(options, own, report)
+    if quiet:
+        names = written.names if written else ()
+        print_json(report.described(weight or Weight(), names, own.path))
+    return 0 if written is not None else 1
+
+
+def _find(options: argparse.Namespace) -> Findings:
+    clients = check_clients(options.clients)
+    if not options.file:
+        return find(clients, here())
+    if len(options.clients) > 1:
+        raise ConfigError("A file is of one client.", hint="Name one, or none.")
+    return read_any(Path(options.file).expanduser(), here(), client=options.clients[0] if options.clients else "")
+
+
+def _candidates(findings: Findings, own: Ours) -> tuple[list[Candidate], dict[str, ServerSpec], list[LeftOut]]:
+    """What can be taken over, as specifications that work, and what cannot."""
+    foreign = [server for server in findings.servers if not is_trunkline(server.spec, own.urls)]
+    left = list(findings.left_out)
+    left += [
+        LeftOut(server.client, server.path, server.name, "it is Trunkline itself")
+        for server in findings.servers
+        if server not in foreign
+    ]
+    found: list[Candidate] = []
+    specs: dict[str, ServerSpec] = {}
+    for candidate in candidates(foreign, own.servers, own.config.groups):
+        try:
+            made = parse({"servers": {candidate.name: dict(candidate.spec)}}, env=os.environ)
+        except ConfigError as error:
+            first = candidate.servers[0]
+            left.append(LeftOut(first.client, first.path, first.name, error.message.rstrip(".")))
+            continue
+        found.append(candidate)
+        specs[candidate.name] = made.servers[candidate.name]
+    return found, specs, left
+
+
+def _weigh(options: argparse.Namespace, own: Ours, specs: Mapping[str, ServerSpec]) -> Weight | None:
+    """Start the servers and count, if that is agreed to: whoever wrote these files decides what runs."""
+    active = [name for name, spec in specs.items() if spec.enabled]
+    if options.no_start or not active:
+        return None
+    if not options.yes:
+        if not can_ask():
+            say("No server was started: nobody is there to agree to these commands. --yes agrees, --no-start goes on.")
+            return None
+        if not agrees(f"Start these {len(active)} servers with these very commands, to count their tools?"):
+            return None
+    say(f"Starting {len(active)} servers …")
+    return weigh(own.config, specs, options.timeout, lambda line: say(printable(line)))
+
+
+def _write(options: argparse.Namespace, own: Ours, report: Report) -> Written | None:
+    """Write what is chosen; `None` when nothing was to be."""
+    new = [candidate for candidate in report.found if not candidate.known]
+    if not new:
+        say(f"All of them are in {own.path} already.")
+        return Written()
+    if options.dry_run:
+        say(f"{len(new)} servers would be written into {own.path}. Nothing was written.")
+        return Written()
+    picked = _picked(options, report, new)
+    if not picked:
+        return None
+    specs: dict[str, Mapping[str, Any]] = {candidate.name: candidate.spec for candidate in picked}
+    secrets = [(name, key) for name, spec in specs.items() for _, key in secrets_of(spec)]
+    moved: list[Moved] = []
+    if secrets and _moves(options, len(secrets)):
+        specs, moved = {**(made := move(specs))[0]}, made[1]
+    _save(own.path, specs, private=any(map(is_private, specs.values())))
+    written = Written(tuple(specs), tuple(moved), () if moved else tuple(secrets))
+    _tell(own.path, written)
+    return written
+
+
+def _picked(options: argparse.Namespace, report: Report, new: list[Candidate]) -> list[Candidate]:
+    if options.yes:
+        return new
+    if not can_ask():
+        say("Nothing was written: nobody is there to choose. --yes takes all over, --dry-run only shows.")
+        return []
+    while True:
+        answer = ask("Take over which? all, numbers such as 1,3-5, or none [all] ")
+        numbers = [] if answer is None else chosen(answer, len(report.found))
+        if numbers is not None:
+            break
+        say("That is none of these.")
+    picked = [report.found[number - 1] for number in numbers if not report.found[number - 1].known]
+    if not picked:
+        say("Nothing was written.")
+    return picked
+
+
+def _moves(options: argparse.Namespace, count: int) -> bool:
+    if options.secrets:
+        return options.secrets == "env"
+    if options.yes or not can_ask():
+        return False
+    say(f"There are {count} secrets among them. They can stay in trunkline.toml, readable by you alone,")
+    return agrees("or be written as ${env:NAME}, so that you set them yourself. Write variables?")
+
+
+def _save(path: Path, specs: Mapping[str, Mapping[str, Any]], *, private: bool) -> None:
+    document = read_file(path)
+    servers = servers_of(document, path)
+    for name, spec in specs.items():
+        servers[name] = dict(spec)
+    if private and path.exists():
+        try:
+            os.chmod(path, 0o600)  # before the secrets come in, not after
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be made private: {error.strerror}.") from error
+    write_file(path, document)
+
+
+def _tell(path: Path, written: Written) -> None:
+    say(f"Written into {path}: {', '.join(printable(name) for name in written.names)}.")
+    if written.kept:
+        what = ", ".join(printable(f"{key} of {server}") for server, key in written.kept)
+        say(f"Secrets in it now: {what}. Only you can read the file.")
+    if written.moved:
+        say("Set these variables where Trunkline runs; their values are still in the clients' files:")
+        for one in written.moved:
+            say(printable(f"  {one.variable}  ({one.key} of {one.server})"))
+    say("Try them: trunkline test. Then let a client use them: trunkline connect CLIENT --replace")

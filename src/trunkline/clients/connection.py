@@ -1,0 +1,148 @@
+"""Trunkline in a client's configuration: whether it is there, and the change that brings it in."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, cast
+
+from trunkline.clients.client import ENTRY, Client, bridge
+from trunkline.clients.document import Document
+from trunkline.clients.file import Original, check_writable, look
+from trunkline.clients.place import Around, Place
+from trunkline.clients.same import is_trunkline, same, same_address
+from trunkline.clients.secret import hidden, printable
+from trunkline.clients.server import entries, read
+from trunkline.config import GatewayConfig
+from trunkline.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a client's file is, and what it would be."""
+
+    original: Original
+    before: Document
+    after: Document
+    replaced: tuple[str, ...] = ()
+    """Servers that are taken out, since Trunkline has them."""
+
+    @property
+    def needed(self) -> bool:
+        """Whether anything is to be written."""
+        return self.original.data is None or self.before.text != self.after.text
+
+    def preview(self) -> str:
+        """The change, line by line."""
+        return difference(self.before.text, self.after.text, [self.before.value(), self.after.value()])
+
+
+def plan(
+    client: Client,
+    place: Place,
+    around: Around,
+    *,
+    url: str,
+    token: str = "",
+    known: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Change:
+    """The change that connects a client; `token` is the variable of the gateway's token, `known` what to take out."""
+    original = look(place.path)
+    check_writable(original)
+    data = place.preamble.encode() if original.data is None else original.data
+    before = Document.of(place.path, place.format, data)
+    value, keys = before.value(), place.keys[0]
+    name, found = own_entry(place, value, [url]) or (ENTRY, {})
+    if same_address(address_of(found), url):
+        url = address_of(found)  # `localhost` is as good as `127.0.0.1`
+    header = f"Bearer {client.variable.replace('NAME', token)}" if token and client.variable else ""
+    entry = (client.entry if client.remote else bridge)(url, header)
+    if place.listed:
+        entry["name"] = name
+    kept = {key: found[key] for key in found if key not in _ADDRESS}
+    after = before
+    if found != {**kept, **entry}:
+        after = before.with_entry((*keys, name), {**kept, **entry}, listed=place.listed)
+    replaced: list[str] = []
+    for server in read(place, value, around).servers:
+        if server.name != name and any(same(spec, server.spec) for spec in (known or {}).values()):
+            after = after.without_entry(server.keys)
+            replaced.append(server.name)
+    fresh = Document(before.path, before.format, "") if original.data is None else before
+    return Change(original, fresh, after, tuple(replaced))
+
+
+_ADDRESS = frozenset(
+    [
+        "type",
+        "transport",
+        "url",
+        "serverUrl",
+        "httpUrl",
+        "uri",
+        "headers",
+        "requestOptions",
+        "http_headers",
+        "env_http_headers",
+        "bearer_token_env_var",
+        "env_keys",
+        "command",
+        "args",
+        "env",
+        "envs",
+        "cmd",
+        "source",
+        "name",
+    ]
+)
+"""Keys of an entry that say where Trunkline is; others are the user's, and stay."""
+
+
+def own_entry(place: Place, value: Mapping[str, Any], urls: Iterable[str]) -> tuple[str, dict[str, Any]] | None:
+    """Trunkline's entry in a file: the one that leads here, or else the one of that name."""
+    addresses = list(urls)
+    tables = {
+        name: cast("dict[str, Any]", entry) for name, entry in entries(value, place.keys[0]) if isinstance(entry, dict)
+    }
+    for name, entry in tables.items():
+        if is_trunkline({**entry, "url": address_of(entry)}, addresses):
+            return name, entry
+    return (ENTRY, tables[ENTRY]) if ENTRY in tables else None
+
+
+def address_of(entry: Mapping[str, Any]) -> str:
+    """The URL that an entry leads to, by whatever name, or through a bridge."""
+    words = [entry.get(key) for key in ("url", "serverUrl", "httpUrl", "uri")]
+    arguments: Any = entry.get("args")
+    if isinstance(arguments, list):
+        words += cast("list[Any]", arguments)
+    return next((word for word in words if isinstance(word, str) and word.startswith(("http://", "https://"))), "")
+
+
+def gateway_url(gateway: GatewayConfig) -> str:
+    """Where clients on this machine reach the gateway."""
+    if gateway.public_url:
+        return f"{gateway.public_url.rstrip('/')}/mcp"
+    if not gateway.port:
+        raise ConfigError("The gateway takes any free port.", hint="Say where it listens with --url.")
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(gateway.host, gateway.host)  # noqa: S104 - not to listen on
+    return f"http://{f'[{host}]' if ':' in host else host}:{gateway.port}/mcp"
+
+
+def difference(before: str, after: str, documents: Iterable[Any]) -> str:
+    """The lines that change, with three around them, secrets hidden."""
+    old, new = before.splitlines(), after.splitlines()
+    lead = _equal(zip(old, new, strict=False))
+    tail = _equal(zip(reversed(old[lead:]), reversed(new[lead:]), strict=False))
+    start, around = max(lead - 3, 0), max(tail - 3, 0)
+    # Only what differs is compared: a file of many thousand lines would take minutes.
+    lines = difflib.unified_diff(old[start : len(old) - around], new[start : len(new) - around], lineterm="", n=3)
+    changed = [line for line in list(lines)[2:] if not line.startswith("@@")]
+    shown = [printable(line) for line in hidden("\n".join(changed), documents).split("\n")]
+    return "\n".join(line if len(line) <= 200 else line[:199] + "…" for line in shown)
+
+
+def _equal(pairs: Iterator[tuple[str, str]]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,0 +1,100 @@
+"""A client's file on disk: read as it is, and replaced at once, with its mode and the link that leads to it kept."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from trunkline.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Original:
+    """A file at one moment."""
+
+    path: Path
+    target: Path
+    """The file itself, where links lead to."""
+    data: bytes | None
+    """`None` when there is no file."""
+    mode: int = 0o600
+
+
+def look(path: Path) -> Original:
+    """The file as it is now."""
+    target = Path(os.path.realpath(path))
+    try:
+        found = target.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise ConfigError(f"{path} is not a file.")
+        return Original(path, target, target.read_bytes(), stat.S_IMODE(found.st_mode))
+    except (FileNotFoundError, NotADirectoryError):
+        return Original(path, target, None)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def check_writable(original: Original) -> None:
+    """Refuse what its owner made read-only: a file may be replaced all the same, but is not meant to be."""
+    if original.data is not None and not original.mode & 0o222:
+        raise ConfigError(f"{original.path} is read-only.", hint="Make it writable, if you are meant to change it.")
+
+
+def replace(original: Original, data: bytes, mode: int) -> None:
+    """Put other bytes into its place, unless somebody was faster; folders that are missing are made."""
+    if look(original.path).data != original.data:
+        raise ConfigError(f"{original.path} was just changed by somebody else.", hint="Try again.")
+    folder = original.target.parent
+    made = missing_folders(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{original.target.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, mode)
+            _keep_owner(original.target, temporary)
+            os.replace(temporary, original.target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        _remove_empty(made)
+        raise ConfigError(f"{original.path} cannot be written: {error.strerror or error}.") from error
+
+
+def missing_folders(folder: Path) -> list[Path]:
+    """The folders that are not there yet, the innermost first."""
+    return [parent for parent in (folder, *folder.parents) if not parent.exists()]
+
+
+def remove(path: Path, folders: list[Path]) -> None:
+    """Delete a file, and the folders that were made for it if nothing else came into them."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be deleted: {error.strerror or error}.") from error
+    _remove_empty(folders)
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for folder in folders:
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+
+
+def _keep_owner(target: Path, temporary: str) -> None:
+    """A file that root changes stays its owner's."""
+    try:
+        found = target.stat()
+        if hasattr(os, "geteuid") and os.geteuid() == 0:
+            os.chown(temporary, found.st_uid, found.st_gid)
+    except OSError:
+        pass

@@ -1,0 +1,150 @@
+"""The servers that a client's configuration names, each as `trunkline.toml` would have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from trunkline.clients.client import CLIENTS
+from trunkline.clients.document import Document
+from trunkline.clients.place import Around, Keys, Place, places
+from trunkline.clients.shape import spec_of
+from trunkline.clients.variable import Translator
+from trunkline.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Server:
+    """One server of a client."""
+
+    client: str
+    path: Path
+    keys: Keys
+    """Where it stands in the file."""
+    spec: Mapping[str, Any]
+    """Its entry as `[servers.NAME]` would have it; variables are ours."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What its client calls it."""
+        return self.keys[-1]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Something that is not taken over, and why."""
+
+    client: str
+    path: Path
+    name: str
+    """The server; empty when it is the whole file."""
+    reason: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is in the clients' files."""
+
+    servers: tuple[Server, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    files: tuple[Path, ...] = ()
+    """Files that were read."""
+
+
+def find(clients: Iterable[str], around: Around) -> Findings:
+    """Read every file of these clients that is there; one that cannot be read is left out, with the reason."""
+    chosen = list(dict.fromkeys(clients))
+    seen: set[Path] = set()
+    findings: list[Findings] = []
+    for place in (place for client in chosen for place in places(client, around)):
+        if place.path in seen:  # editors of one family share the files of a project
+            continue
+        seen.add(place.path)
+        findings.append(_findings(place, around))
+    return joined(findings)
+
+
+def joined(findings: Iterable[Findings]) -> Findings:
+    """Several findings as one."""
+    several = list(findings)
+    return Findings(
+        tuple(server for one in several for server in one.servers),
+        tuple(left for one in several for left in one.left_out),
+        tuple(path for one in several for path in one.files),
+    )
+
+
+def _findings(place: Place, around: Around) -> Findings:
+    try:
+        if not place.path.is_file():
+            return Findings()
+        document = Document.of(place.path, place.format, place.path.read_bytes())
+        return read(place, document.value(), around)
+    except OSError as error:
+        left = LeftOut(place.client, place.path, "", f"it cannot be read: {error.strerror or error}")
+    except ConfigError as error:
+        left = LeftOut(place.client, place.path, "", error.message.removeprefix(str(place.path)).strip(" ."))
+    return Findings((), (left,), (place.path,))
+
+
+def read(place: Place, value: Mapping[str, Any], around: Around) -> Findings:
+    """The servers in a file's content."""
+    servers: list[Server] = []
+    left: list[LeftOut] = []
+    for keys in place.keys:
+        for name, raw in entries(value, keys):
+            into = Translator(place.client, around.home, around.folder, place.scope == "project")
+            try:
+                spec = spec_of(raw, into)
+            except ValueError as error:
+                left.append(LeftOut(place.client, place.path, name, str(error)))
+                continue
+            if place.scope == "project" and "command" in spec and "cwd" not in spec:
+                spec["cwd"] = str(around.folder)  # where its client starts it, so that paths in it stay right
+            servers.append(Server(place.client, place.path, (*keys, name), spec, tuple(into.notes)))
+    if place.client == "claude-code" and place.scope == "user":
+        left += _elsewhere(place, value, around)
+    return Findings(tuple(servers), tuple(left), (place.path,))
+
+
+def entries(value: Any, keys: Keys) -> list[tuple[str, Any]]:
+    """What is listed below these keys, by name."""
+    for key in keys:
+        value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
+    if isinstance(value, dict):
+        return list(cast("dict[str, Any]", value).items())
+    if not isinstance(value, list):
+        return []
+    items = cast("list[Any]", value)
+    return [(_called(item, number), item) for number, item in enumerate(items, 1)]
+
+
+def _called(item: Any, number: int) -> str:
+    """The name of a server in a list; some have none."""
+    if isinstance(item, dict):
+        table = cast("dict[str, Any]", item)
+        name = table.get("name") or table.get("uses")
+        if isinstance(name, str) and name:
+            return name
+    return f"server-{number}"
+
+
+def _elsewhere(place: Place, value: Mapping[str, Any], around: Around) -> list[LeftOut]:
+    """Servers that Claude Code keeps for other folders."""
+    projects: Any = value.get("projects")
+    if not isinstance(projects, dict):
+        return []
+    return [
+        LeftOut(place.client, place.path, name, f"it is for {folder}; run `trunkline import` there")
+        for folder in cast("dict[str, Any]", projects)
+        if folder != str(around.folder)
+        for name, _ in entries(value, ("projects", folder, "mcpServers"))
+    ]
+
+
+def title(client: str) -> str:
+    """What people call a client."""
+    return CLIENTS[client].title if client in CLIENTS else client
