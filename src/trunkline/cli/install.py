@@ -1,0 +1,173 @@
+"""`trunkline install`: put a server of the catalogue or of a registry into the configuration, and start it once."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from trunkline.cli.ask import agrees, can_ask
+from trunkline.cli.edit import put_server
+from trunkline.cli.file import read_file, servers_of
+from trunkline.cli.install_answers import Answers, find_answers
+from trunkline.cli.manifest import plain
+from trunkline.cli.open import config_file, opened, run
+from trunkline.cli.output import print_json, say
+from trunkline.cli.registry import client_for, find_entry
+from trunkline.cli.secret import here
+from trunkline.config import Config, ServerSpec
+from trunkline.control.marketplace.catalogue import SOURCE
+from trunkline.control.marketplace.entry import RegistryEntry
+from trunkline.control.marketplace.install import Installer, table
+from trunkline.errors import ConfigError, ManifestError
+from trunkline.model import State
+from trunkline.reading import load, user_file
+
+_EXAMPLES = """examples:
+  trunkline install filesystem ~/Documents ~/src
+  trunkline install github
+  trunkline install brave-search --name web
+  trunkline install io.github.user/weather --yes
+"""
+_PROGRAMS = {
+    "npx": "It comes with Node.js: https://nodejs.org.",
+    "uvx": "It comes with uv: https://docs.astral.sh/uv.",
+    "docker": "It comes with Docker: https://docs.docker.com.",
+}
+
+
+def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+    """Add the command."""
+    install = commands.add_parser(
+        "install",
+        parents=[common, formatted],
+        help="install a server of the catalogue or a registry",
+        description="Install a server: its exact command is shown, what it wants to know is asked for, it is written "
+        "into the configuration and started once. Secrets are kept as `trunkline secret` keeps them.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    install.add_argument("id", help="see `trunkline registry search`")
+    install.add_argument("values", nargs="*", metavar="VALUE", help="its arguments, in their order")
+    install.add_argument("--name", default="", help="how it is called here; default is the end of its id")
+    install.add_argument("--arg", action="append", default=[], metavar="[NAME=]VALUE", help="one of its arguments")
+    install.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable; no secrets here")
+    install.add_argument("--package", default="", metavar="NAME", help="which of several: npm, pypi, oci, remote, or 2")
+    install.add_argument("--version", default="latest", help="of a registry's server (default: latest)")
+    install.add_argument("--yes", "-y", action="store_true", help="agree to the command, and ask nothing")
+    install.add_argument("--force", action="store_true", help="replace a server of the same name")
+    install.add_argument("--no-start", action="store_true", help="do not start it once")
+    install.add_argument(
+        "--timeout", type=float, default=120.0, metavar="SECONDS", help="to download and start it (default: 120)"
+    )
+    install.set_defaults(run=_install)
+
+
+def _install(options: argparse.Namespace) -> int:
+    entry = find_entry(client_for(options), options.id, options.version)
+    if entry.status == "deleted":
+        raise ManifestError(f"{entry.id!r} was deleted from {entry.source}.")
+    installer = Installer(entry, options.package)
+    name = options.name or installer.server_name
+    path = config_file(options) or user_file(os.environ)
+    known = servers_of(read_file(path), path).get(name)
+    if known is not None and not options.force:
+        return _already(options, name, path, known, entry)
+    say(f"{plain(entry.name)} {entry.version}".rstrip() + f", {_whose(entry)}: {plain(entry.description)}")
+    asks = can_ask() and not options.yes
+    answers = find_answers(installer, name, options, asks=asks)
+    spec = installer.spec(answers.given, name=name)
+    _show(spec, installer.notes)
+    if entry.source != SOURCE and not options.yes and not (can_ask() and agrees("Install it?")):
+        say("Nothing was installed." if can_ask() else "Nobody can be asked here. Say --yes if you agree to it.")
+        return 1
+    for secret, value in answers.typed.items():
+        here().set(secret, value)
+    put_server(path, name, table(spec), force=options.force)
+    return _finish(options, spec, path, answers)
+
+
+def _already(options: argparse.Namespace, name: str, path: Path, known: Any, entry: RegistryEntry) -> int:
+    """Installing twice changes nothing, and says so; another server of that name is left alone."""
+    there = cast("Mapping[str, Any]", known)
+    words = [str(there.get("command", "")), *map(str, there.get("args", ()))]
+    package = entry.npm_package or entry.pypi_package
+    if not (entry.url and there.get("url") == entry.url) and not (package and any(package in word for word in words)):
+        raise ConfigError(
+            f"There is another server {name!r} in {path}.", hint="Choose a name with --name, or replace it by --force."
+        )
+    if options.format == "json":
+        print_json({"installed": name, "file": str(path), "already": True})
+    else:
+        say(f"{name!r} is installed already, in {path}. Install it anew with --force, or once more with --name.")
+    return 0
+
+
+def _whose(entry: RegistryEntry) -> str:
+    if entry.source == SOURCE:
+        return "which we have tried" if entry.verified else "of our catalogue"
+    return f"of {entry.source}, which nobody has checked"
+
+
+def _show(spec: ServerSpec, notes: list[str]) -> None:
+    if spec.command:
+        say("It runs, without a shell:")
+        say("  " + " ".join(shlex.quote(plain(word)) for word in (spec.command, *spec.args)))
+    else:
+        say(f"It is reached at:\n  {plain(spec.url)}")
+    for name, value in (*spec.env.items(), *spec.headers.items()):
+        say(f"  with {plain(name)} = {plain(value)}")
+    for note in notes:
+        say(f"Note: {plain(note)}")
+
+
+def _finish(options: argparse.Namespace, spec: ServerSpec, path: Path, answers: Answers) -> int:
+    """Start it once, if it can be, and tell how that went."""
+    say(f"Installed {spec.name!r} in {path}.")
+    tried: _Tried | None = None
+    if answers.missing:
+        for line in answers.missing:
+            say(f"Before it can start: {line}")
+    elif not options.no_start:
+        if spec.command in _PROGRAMS and not shutil.which(spec.command):
+            say(f"It needs {spec.command}, which is not on this machine. {_PROGRAMS[spec.command]}")
+        config = load(path, env=os.environ)
+        tried = run(lambda: _try(config, spec.name, options.timeout))
+    if options.format == "json":
+        print_json({
+            "installed": spec.name,
+            "file": str(path),
+            **({"command": [spec.command, *spec.args]} if spec.command else {"url": spec.url}),
+            "already": False,
+            "missing": answers.missing,
+            **({"works": tried.works, "reason": tried.reason, "tools": tried.tools} if tried else {}),
+        })  # fmt: skip
+    elif tried and tried.works:
+        say(f"It works. Its {len(tried.tools)} tools: {', '.join(map(plain, tried.tools))}")
+    elif tried:
+        say(f"It does not start: {plain(tried.reason)} See why: trunkline doctor {spec.name}")
+    return 0 if tried is None or tried.works else 3
+
+
+@dataclass(frozen=True)
+class _Tried:
+    works: bool
+    reason: str
+    tools: list[str]
+
+
+async def _try(config: Config, name: str, seconds: float) -> _Tried:
+    # The first start of a package downloads it, which later ones need no time for.
+    spec = dataclasses.replace(config.servers[name], start_timeout=seconds)
+    async with opened(dataclasses.replace(config, servers={name: spec}, groups={}, profiles={}), seconds) as hub:
+        view = hub.snapshot.servers[name]
+        works = view.state in (State.READY, State.DEGRADED)
+        tools = [entry.name for entry in hub.snapshot.tools.values() if entry.server == name]
+        reason = view.reason or ("" if works else f"it did not answer within {seconds:g} s.")
+        return _Tried(works, reason, tools)
