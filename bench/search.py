@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from itertools import cycle
 
 from trunkline.catalog.search.bm25 import Bm25Index
-from trunkline.catalog.search.decompose import search_steps
-from trunkline.catalog.search.hybrid import HybridIndex
+from trunkline.catalog.search.builtin import builtin_embedder
+from trunkline.catalog.search.decompose import parts, search_steps
+from trunkline.catalog.search.finder import Finder
 from trunkline.catalog.search.index import Index
 from trunkline.catalog.search.regex import RegexIndex
-from trunkline.catalog.search.semantic import SemanticIndex
 from trunkline.catalog.search.text import ToolText
-from trunkline.catalog.search.vectors import open_vectors
+from trunkline.catalog.search.vectors import Embedder, open_vectors
 
 COUNT = 10_000
 ROUNDS = 100
@@ -38,7 +38,7 @@ class Noise:
 
     model = "noise"
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+    async def embed(self, texts: Sequence[str], *, query: bool) -> Sequence[Sequence[float]]:
         return [[CHANCE.random() - 0.5 for _ in range(384)] for _ in texts]
 
 
@@ -57,16 +57,41 @@ def main() -> None:
     patterns = RegexIndex(deadline=10)
     fill(patterns, tools)
     show("regex", lambda query: patterns.search(query.replace(" ", ".*")), short[:10])
-    asyncio.run(show_hybrid(tools, short))
+    asyncio.run(show_hybrid(tools, short, prompts))
+    asyncio.run(show_model(short, prompts))
 
 
-async def show_hybrid(tools: list[ToolText], queries: list[str]) -> None:
+async def show_hybrid(tools: list[ToolText], short: list[str], prompts: list[str]) -> None:
     async with open_vectors(Noise(), batch=1000) as vectors:
-        index = HybridIndex(SemanticIndex(vectors))
-        fill(index, tools)
+        finder = Finder(vectors=vectors)
+        for tool in tools:
+            finder.add(tool)
         await vectors.settled()
-        await vectors.prepare(queries, timeout=30)
-        show("hybrid, short query, its vector known", lambda query: index.search(query), queries)
+        changed = cycle(a_tool(number) for number in range(0, COUNT, 50))
+        for label, queries in (("short query", short), ("long prompt, step by step", prompts)):
+            for query in queries:
+                await finder.find(query)
+            show(f"hybrid, {label}, vectors known", finder.search, queries)
+        show("hybrid, change of one tool", lambda _: finder.add(next(changed)), short)
+
+
+async def show_model(short: list[str], prompts: list[str]) -> None:
+    embedder = builtin_embedder()
+    if embedder is None:
+        print("the built-in model is not installed")
+        return
+    for label, queries in (("short query", short), ("long prompt", prompts)):
+        took = sorted([await waited(embedder, [query, *parts(query)], query=True) for query in queries])
+        print(f"{f'model, {label}':<44}{took[len(took) // 2]:>10.2f} ms p50 {took[int(len(took) * 0.95)]:>8.2f} ms p95")
+    texts = [a_tool(number).description for number in range(64)]
+    took = sum([await waited(embedder, texts[at : at + 16], query=False) for at in range(0, 64, 16)])
+    print(f"{'model, tools':<44}{64_000 / took:>10.1f} in a second")
+
+
+async def waited(embedder: Embedder, texts: Sequence[str], *, query: bool) -> float:
+    start = time.process_time()
+    await embedder.embed(texts, query=query)
+    return 1000 * (time.process_time() - start)
 
 
 def a_tool(number: int) -> ToolText:

@@ -25,7 +25,7 @@ class TinyModel:
 
     model = "tiny"
 
-    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+    async def embed(self, texts: Sequence[str], *, query: bool) -> Sequence[Sequence[float]]:
         return [[sum(word in text.lower() for word in words) for words in MEANINGS] for text in texts]
 
 

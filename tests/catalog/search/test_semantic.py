@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.catalog.search.model import Model
 from tests.catalog.search.tools import TOOLS, filled
 from trunkline.catalog.search.bm25 import Bm25Index
 from trunkline.catalog.search.finder import Finder
@@ -17,32 +16,6 @@ from trunkline.catalog.search.index import Only
 from trunkline.catalog.search.semantic import SemanticIndex
 from trunkline.catalog.search.text import ToolText
 from trunkline.catalog.search.vectors import Vectors, open_vectors
-from trunkline.errors import UnreachableError
-
-MEANINGS = (
-    ("weather", "forecast", "umbrella", "rain"),
-    ("mail", "message", "letter"),
-    ("file", "document"),
-    ("github", "code"),
-)
-
-
-class Model:
-    """A model that knows a few words."""
-
-    def __init__(self, model: str = "words") -> None:
-        self.model = model
-        self.asked: list[str] = []
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.failing = False
-
-    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        await self.gate.wait()
-        if self.failing:
-            raise UnreachableError("The model is away.")
-        self.asked += texts
-        return [[-0.1 + sum(text.lower().count(word) for word in words) for words in MEANINGS] for text in texts]
 
 
 async def test_a_tool_is_found_by_what_it_means() -> None:
@@ -94,7 +67,7 @@ async def test_a_tool_without_a_vector_is_still_found_by_its_words() -> None:
     async with asyncio.timeout(5), open_vectors(model) as vectors:
         finder = filled_finder(vectors, "hybrid")
         await vectors.settled()
-        await vectors.prepare(["transmogrify the file"], timeout=1)
+        await vectors.prepare([["transmogrify the file"]], timeout=1)
         model.gate.clear()
         finder.add(ToolText("odd/transmogrify", "transmogrify"))
 
@@ -112,62 +85,18 @@ async def test_a_tool_that_changed_or_went_while_its_vector_was_computed_is_not_
         index.remove("b")
         model.gate.set()
         await vectors.settled()
-        await vectors.prepare(["rain", "mail"], timeout=1)
+        await vectors.prepare([["rain"], ["mail"]], timeout=1)
 
         assert index.search("rain") == []
         assert [hit.key for hit in index.search("mail")] == ["a"]
 
 
-async def test_vectors_are_kept_on_disk_for_each_model(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "vectors"
-    async with asyncio.timeout(5):
-        for model, computed in ((Model(), len(TOOLS)), (Model(), 0), (Model("other"), len(TOOLS))):
-            async with open_vectors(model, path, batch=3) as vectors:
-                filled(SemanticIndex(vectors))
-                await vectors.settled()
-            assert len(model.asked) == computed
+async def test_without_vectors_hybrid_is_bm25() -> None:
+    async with asyncio.timeout(5), open_vectors(Model()) as vectors:
+        index = filled(HybridIndex(SemanticIndex(vectors)))
 
-
-async def test_a_torn_file_costs_only_what_was_torn(tmp_path: Path) -> None:
-    path = tmp_path / "vectors"
-    async with asyncio.timeout(5):
-        async with open_vectors(Model(), path) as vectors:
-            filled(SemanticIndex(vectors))
-            await vectors.settled()
-        whole = path.read_bytes()
-        path.write_bytes(whole[:-3])
-        for computed in (1, 0):
-            model = Model()
-            async with open_vectors(model, path) as vectors:
-                filled(SemanticIndex(vectors))
-                await vectors.settled()
-            assert len(model.asked) == computed
-            assert path.read_bytes() == whole
-
-
-async def test_a_model_that_gives_too_few_vectors_is_not_believed() -> None:
-    class Short(Model):
-        async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-            return [[1.0]] * (len(texts) - 1)
-
-    vectors = Vectors(Short())
-    await vectors.prepare(["one"], timeout=1)
-
-    assert vectors.known("one") is None
-
-
-async def test_a_query_is_embedded_once() -> None:
-    model = Model()
-    vectors = Vectors(model)
-    for _ in range(3):
-        await vectors.prepare(["rain", "rain"], timeout=1)
-
-    assert model.asked == ["rain"]
-
-
-def test_without_vectors_hybrid_is_bm25() -> None:
-    for query in ("read a file", "send an email"):
-        assert filled(HybridIndex(SemanticIndex(Vectors(Model())))).search(query) == filled(Bm25Index()).search(query)
+        for query in ("read a file", "send an email"):
+            assert index.search(query) == filled(Bm25Index()).search(query)
 
 
 @pytest.mark.parametrize("only", [["files/read_file"], "files/read_file".__eq__])
@@ -175,9 +104,55 @@ async def test_only_some_tools_can_be_asked_for_by_meaning(only: Only) -> None:
     async with asyncio.timeout(5), open_vectors(Model()) as vectors:
         index = filled(HybridIndex(SemanticIndex(vectors)))
         await vectors.settled()
-        await vectors.prepare(["document"], timeout=1)
+        await vectors.prepare([["document"]], timeout=1)
 
         assert [hit.key for hit in index.search("document", only=only)] == ["files/read_file"]
+
+
+async def test_a_long_prompt_is_near_to_what_one_of_its_parts_means() -> None:
+    prompt = "Look at the forecast for Oslo and for Bergen, write a letter about it to Ann, then file the document away"
+    async with asyncio.timeout(5), open_vectors(Model()) as vectors:
+        index = filled(SemanticIndex(vectors))
+        await vectors.settled()
+        await vectors.prepare([[prompt, "write a letter to Ann"]], timeout=1)
+
+        near = index.nearest(prompt, limit=len(TOOLS))
+
+        assert near["mail/send_email"] == pytest.approx(
+            index.nearest("write a letter to Ann", limit=1)["mail/send_email"]
+        )
+
+
+async def test_a_tool_that_is_one_of_many_alike_passes_no_other_by_that() -> None:
+    async with asyncio.timeout(5), open_vectors(Model()) as vectors:
+        index = SemanticIndex(vectors)
+        for number in range(20):
+            index.add(ToolText(f"crowd/{number:02}", "send_message", description="mail message"))
+        index.add(ToolText("alone", "read", description="message code"))
+        await vectors.settled()
+        await vectors.prepare([["message code message mail"]], timeout=1)
+
+        assert next(iter(index.nearest("message code message mail", limit=1))) == "alone"
+
+
+@pytest.mark.parametrize("with_vectors", [{"a"}, {"b"}])
+async def test_while_vectors_are_missing_no_tool_is_preferred_for_having_one(with_vectors: set[str]) -> None:
+    model = Model()
+    async with asyncio.timeout(5), open_vectors(model) as vectors:
+        index = HybridIndex(SemanticIndex(vectors))
+        for key in sorted(with_vectors):
+            index.add(ToolText(key, "send_message", description="Send a message."))
+        await vectors.settled()
+        await vectors.prepare([["send a message"], ["send a file"]], timeout=1)
+        model.gate.clear()
+        for key in sorted({"a", "b"} - with_vectors):
+            index.add(ToolText(key, "send_message", description="Send a message! "))
+
+        fitting = {hit.key: hit.score for hit in index.search("send a message", min_score=0.0)}
+        other = {hit.key: hit.score for hit in index.search("send a file", min_score=0.0)}
+
+    assert fitting["a"] == pytest.approx(fitting["b"], abs=0.25)
+    assert other.keys() == {"a", "b"}
 
 
 def filled_finder(vectors: Vectors, strategy: str, **options: Any) -> Finder:

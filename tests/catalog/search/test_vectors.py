@@ -68,11 +68,13 @@ async def test_a_torn_end_costs_only_the_last_vector(tmp_path: Path, torn: int) 
     assert len(path.read_bytes()) == len(whole)
 
 
-async def test_a_damaged_record_costs_only_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [0, 5, 13, 20, -1], ids=["mark", "checksum", "length", "digest", "numbers"])
+async def test_a_damaged_record_costs_only_itself(tmp_path: Path, place: int) -> None:
     await computed(tmp_path)
     path = file_in(tmp_path)
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0xFF
+    size = len(data) // len(TOOLS)
+    data[3 * size + place % size] ^= 0xFF
     path.write_bytes(bytes(data))
 
     assert await computed(tmp_path) == 1

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from trunkline.catalog.search.bm25 import Bm25Index
 from trunkline.catalog.search.calibrate import DEFAULT_MIN_SCORE
 from trunkline.catalog.search.decompose import parts, search_each, search_steps
-from trunkline.catalog.search.hybrid import HybridIndex
 from trunkline.catalog.search.index import Hit, Index, Only, Reason
 from trunkline.catalog.search.regex import RegexIndex
-from trunkline.catalog.search.semantic import SemanticIndex
 from trunkline.catalog.search.text import ToolText
 from trunkline.catalog.search.usage import Usage
-from trunkline.catalog.search.vectors import Vectors
 from trunkline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from trunkline.catalog.search.vectors import Vectors
+
+Boost = Callable[[str], float]
+"""What use adds to the score of a tool."""
 
 StrategyName = Literal["regex", "bm25", "semantic", "hybrid"]
 
@@ -87,6 +90,7 @@ class Finder:
         limit: int | None = None,
         min_score: float | None = None,
         only: Only = None,
+        boost: Boost | None = None,
     ) -> list[Hit]:
         """The best tools for a prompt, or for several queries at once: then the best of each in turn.
 
@@ -98,7 +102,9 @@ class Finder:
         steps = config.decompose and config.strategy != "regex"
         search = search_steps if steps else _search_whole
         hits = search(self._index, query, limit=config.limit, min_score=config.min_score, only=only)
-        return hits if self._usage is None else _taught(hits, self._usage)
+        if boost is None and self._usage is not None:
+            boost = self._usage.boost
+        return hits if boost is None else _taught(hits, boost)
 
     async def find(
         self,
@@ -107,12 +113,13 @@ class Finder:
         limit: int | None = None,
         min_score: float | None = None,
         only: Only = None,
+        boost: Boost | None = None,
     ) -> list[Hit]:
         """As `search`, after a short wait for the vectors of the query, where there are vectors."""
         if self._vectors is not None:
-            queries = [query, *parts(query)] if isinstance(query, str) else list(query)
-            await self._vectors.prepare(queries, timeout=self.config.query_timeout)
-        return self.search(query, limit=limit, min_score=min_score, only=only)
+            queries = [query] if isinstance(query, str) else query
+            await self._vectors.prepare(map(_with_parts, queries), timeout=self.config.query_timeout)
+        return self.search(query, limit=limit, min_score=min_score, only=only, boost=boost)
 
     def _asked(self, limit: int | None, min_score: float | None) -> SearchConfig:
         if limit is None and min_score is None:
@@ -129,21 +136,30 @@ def _index(strategy: StrategyName, vectors: Vectors | None) -> Index:
         return RegexIndex()
     if strategy == "bm25" or vectors is None:
         return Bm25Index()
-    return HybridIndex(SemanticIndex(vectors), weight=1.0 if strategy == "semantic" else 0.5)
+    # These need numpy, which not everybody has installed.
+    from trunkline.catalog.search.hybrid import HybridIndex
+    from trunkline.catalog.search.semantic import SemanticIndex
+
+    return HybridIndex(SemanticIndex(vectors), words=strategy == "hybrid")
+
+
+def _with_parts(query: str) -> list[str]:
+    steps = parts(query)
+    return [query, *steps] if len(steps) > 1 else [query]
 
 
 def _search_whole(index: Index, query: str, *, limit: int, min_score: float, only: Only = None) -> list[Hit]:
     return index.search(query, limit=limit, min_score=min_score, only=only)
 
 
-def _taught(hits: list[Hit], usage: Usage) -> list[Hit]:
+def _taught(hits: list[Hit], gained: Boost) -> list[Hit]:
     """The same hits; those that lately served pass others that are hardly better."""
     ranked: list[tuple[float, Hit]] = []
     height = 1.0
     for hit in hits:
         # A step's best tool may stand after lower scores, and stays there.
         height = min(height, hit.score)
-        boost = usage.boost(hit.key)
+        boost = gained(hit.key)
         if boost > 0.0:
             score = min(1.0, hit.score + boost)
             hit = replace(hit, score=score, reasons=(*hit.reasons, Reason("(used lately)", (), boost / score)))

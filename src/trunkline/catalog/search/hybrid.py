@@ -1,28 +1,33 @@
-"""Words and meaning together: the mean of both scores; without vectors, words alone."""
+"""Words and meaning together: the evidence of both is added; without vectors, words alone."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from trunkline.catalog.search.bm25 import Bm25Index
 from trunkline.catalog.search.calibrate import DEFAULT_MIN_SCORE
-from trunkline.catalog.search.index import Hit, Only, Reason, best
+from trunkline.catalog.search.index import Hit, Only, Reason
 from trunkline.catalog.search.semantic import SemanticIndex
 from trunkline.catalog.search.text import ToolText
 
 _SHORTLIST = 40
+_USUAL = 0.28
+"""What meaning adds even to a tool that barely fits. It is taken off, so that scores are those of words alone."""
+_GUESS = (0.15, 0.45)
+"""How near a tool without a vector is thought to be: at least, and more for each unit of the words' evidence."""
 
 
 class HybridIndex:
-    """Tools found by their words and by meaning, which counts `weight` of the score.
+    """Tools found by their words and by meaning, or, with `words` off, by meaning where there are vectors.
 
-    A query without a vector is searched by its words, and so is a tool without one.
+    A query without a vector is searched by its words. A tool without one is thought to be as near as its words suggest.
     """
 
-    def __init__(self, semantic: SemanticIndex, *, weight: float = 0.5) -> None:
+    def __init__(self, semantic: SemanticIndex, *, words: bool = True) -> None:
         self._words = Bm25Index()
         self._meaning = semantic
-        self._weight = weight
+        self._both = words
 
     def __len__(self) -> int:
         return len(self._words)
@@ -41,23 +46,41 @@ class HybridIndex:
         self, query: str, *, limit: int = 10, min_score: float = DEFAULT_MIN_SCORE, only: Only = None
     ) -> list[Hit]:
         """The best tools for one query, best first; equal ones by key."""
-        shortlist = max(limit, _SHORTLIST)
-        meant = {hit.key: hit.score for hit in self._meaning.search(query, limit=shortlist, min_score=0.0, only=only)}
-        if not meant:
+        shortlist = max(limit, min(_SHORTLIST, 10 + 3 * limit))
+        near = self._meaning.nearest(query, limit=shortlist, only=only)
+        if not near:
             return self._words.search(query, limit=limit, min_score=min_score, only=only)
         said = self._words.scores(query, limit=shortlist, only=only)
         # What is among the first by one way has a score by the other too.
-        said |= self._words.scores(query, limit=shortlist, only=meant.keys() - said.keys())
-        meant |= self._meaning.scores(query, said.keys() - meant.keys())
-        fused = [Hit(key, self._fused(said.get(key, 0.0), meant.get(key))) for key in said.keys() | meant.keys()]
-        hits = best([hit for hit in fused if hit.score >= min_score], limit)
-        return [replace(hit, reasons=self._reasons(query, hit, meant.get(hit.key, 0.0))) for hit in hits]
+        said |= self._words.scores(query, limit=shortlist, only=near.keys() - said.keys())
+        near |= self._meaning.scores(query, said.keys() - near.keys())
+        ranked = [(self._total(said.get(key, 0.0), near.get(key)), key) for key in said.keys() | near.keys()]
+        ranked.sort(key=lambda each: (-each[0], each[1]))
+        scored = [Hit(key, 1.0 - math.exp(-max(0.0, total))) for total, key in ranked]
+        hits = [hit for hit in scored[: max(limit, 0)] if hit.score >= min_score and hit.score > 0.0]
+        spoken = self._words.search(query, limit=limit, min_score=0.0, only={hit.key for hit in hits} & said.keys())
+        reasons = {hit.key: hit.reasons for hit in spoken}
+        return [replace(hit, reasons=self._reasons(hit, said, near, reasons.get(hit.key, ()))) for hit in hits]
 
-    def _fused(self, words: float, meaning: float | None) -> float:
-        return words if meaning is None else (1.0 - self._weight) * words + self._weight * meaning
+    def _total(self, words: float, near: float | None) -> float:
+        """The evidence for a tool: by both, or by meaning alone where it is known."""
+        evidence = _evidence(words)
+        if not self._both:
+            return evidence if near is None else _evidence(min(near, 1.0))
+        if near is None:
+            near = _GUESS[0] + _GUESS[1] * evidence
+        return evidence + near - _USUAL
 
-    def _reasons(self, query: str, hit: Hit, meaning: float) -> tuple[Reason, ...]:
-        share = self._weight * meaning / hit.score if hit.score else 0.0
-        words = self._words.reasons(query, hit.key) if share < 1.0 else ()
-        scaled = tuple(replace(each, share=each.share * (1.0 - share)) for each in words)
+    def _reasons(
+        self, hit: Hit, said: dict[str, float], near: dict[str, float], words: tuple[Reason, ...]
+    ) -> tuple[Reason, ...]:
+        meaning = max(0.0, near.get(hit.key, 0.0))
+        evidence = _evidence(said.get(hit.key, 0.0)) if self._both or hit.key not in near else 0.0
+        share = meaning / (meaning + evidence) if meaning else 0.0
+        scaled = tuple(replace(each, share=each.share * (1.0 - share)) for each in words) if share < 1.0 else ()
         return (*scaled, Reason("(meaning)", ("description",), share)) if share else scaled
+
+
+def _evidence(score: float) -> float:
+    """The evidence that a score of words stands for; see `calibrated`."""
+    return -math.log(max(1.0 - score, 1e-6))
