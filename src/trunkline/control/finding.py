@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections import deque
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,6 +53,7 @@ class Finding:
         self._version = -1
         self._indexed: dict[str, Entry] = {}
         self._following = asyncio.Lock()
+        self._asked: deque[tuple[Snapshot, object, frozenset[str] | None]] = deque(maxlen=8)
         self.work: asyncio.Task[None] | None = None
         """What computes vectors meanwhile."""
 
@@ -70,10 +72,23 @@ class Finding:
     ) -> list[Found]:
         """The tools of a snapshot that fit best; an empty list means that nothing does."""
         tools = snapshot.by_key
-        wanted = _wanted(tools.get, servers, safety, askable)
+        wanted = self._admitted(snapshot, servers, safety, askable)
         boost = self._learned.boost(user, thread) if self._learned is not None else None
         hits = await self._finder.find(query, limit=limit, min_score=min_score, only=wanted, boost=boost)
-        return [Found(tools[hit.key], hit.score, hit.reasons) for hit in hits]
+        return [Found(tools[hit.key], hit.score, hit.reasons) for hit in hits if hit.key in tools]
+
+    def _admitted(
+        self, snapshot: Snapshot, servers: Collection[str], safety: Safety | None, askable: bool
+    ) -> frozenset[str] | None:
+        """The keys of what may be found; `None` for all that is indexed. Who asks again gets the same."""
+        asked = frozenset(servers), safety, askable
+        for known, like, keys in self._asked:
+            if known is snapshot and like == asked:
+                return keys
+        admitted = frozenset(key for key, entry in snapshot.by_key.items() if _admits(entry, servers, safety, askable))
+        keys = None if len(admitted) == len(self._indexed) and admitted == self._indexed.keys() else admitted
+        self._asked.append((snapshot, asked, keys))
+        return keys
 
     def close(self) -> None:
         """Compute nothing any more."""
@@ -110,6 +125,7 @@ class Finding:
                 await asyncio.sleep(0)
                 until = time.monotonic() + _SLICE
         self._version = snapshot.version
+        self._asked.clear()  # what was all may be so no more
 
 
 async def open_finding(section: SearchSection, home: Path, tasks: Tasks) -> Finding:
@@ -156,17 +172,10 @@ def _text(key: str, entry: Entry, snapshot: Snapshot) -> ToolText:
     return ToolText.parse(definition, server=entry.server, key=key)
 
 
-def _wanted(
-    of: Callable[[str], Entry | None], servers: Collection[str], safety: Safety | None, askable: bool
-) -> Callable[[str], bool]:
-    def wanted(key: str) -> bool:
-        entry = of(key)
-        return (
-            entry is not None
-            and not entry.app_only
-            and (askable or not entry.for_askable)
-            and (not servers or not {entry.server, *entry.members}.isdisjoint(servers))
-            and (safety is None or get_tool_safety_level(entry.annotations) == safety)
-        )
-
-    return wanted
+def _admits(entry: Entry, servers: Collection[str], safety: Safety | None, askable: bool) -> bool:
+    return (
+        not entry.app_only
+        and (askable or not entry.for_askable)
+        and (not servers or not {entry.server, *entry.members}.isdisjoint(servers))
+        and (safety is None or get_tool_safety_level(entry.annotations) == safety)
+    )

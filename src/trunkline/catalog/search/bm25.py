@@ -89,6 +89,7 @@ class Bm25Index:
         self._postings: dict[str, dict[int, float]] = {}
         self._called: dict[str, set[int]] = {}
         self._rarities: dict[str, float] = {}
+        self._latest: tuple[str, _Asked] | None = None
         self._next = 0
 
     def __len__(self) -> int:
@@ -99,6 +100,7 @@ class Bm25Index:
         self.remove(tool.key)
         number, self._next = self._next, self._next + 1
         self._rarities.clear()
+        self._latest = None
         read = said(tool)
         for term, strength in read.strengths.items():
             impact = _LEVELS[max(1, round(255 * strength / (_SATURATION + strength)))]
@@ -122,6 +124,7 @@ class Bm25Index:
         if number is None:
             return
         self._rarities.clear()
+        self._latest = None
         entry = self._entries.pop(number)
         self._called[entry.bare].remove(number)
         if not self._called[entry.bare]:
@@ -164,6 +167,12 @@ class Bm25Index:
         return self._with_gains(found, asked, shortlist)
 
     def _asked(self, query: str) -> _Asked:
+        # Whoever asks by words and by meaning asks the same several times.
+        if self._latest is None or self._latest[0] != query:
+            self._latest = query, self._read(query)
+        return self._latest[1]
+
+    def _read(self, query: str) -> _Asked:
         query = query[:_LONGEST_QUERY]
         written = spellings(query)
         meant = self._corrected(term for term, _ in written)
