@@ -37,8 +37,8 @@ def test_every_command_of_the_readme_exists() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     help_text = subprocess.run([TRUNKLINE, "--help"], capture_output=True, text=True, check=True).stdout
 
-    for command in set(re.findall(r"\.venv/bin/trunkline (\w+)", readme)):
-        assert f"    {command} " in help_text
+    for command in set(re.findall(r"\.venv/bin/trunkline ([\w-]+)", readme)):
+        assert re.search(rf"^    {command}\s", help_text, re.MULTILINE), command
 
 
 def test_links_between_documents_lead_somewhere() -> None:
