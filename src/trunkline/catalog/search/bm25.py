@@ -156,7 +156,7 @@ class Bm25Index:
 
     def _ranked(self, asked: _Asked, limit: int, only: Only) -> list[tuple[float, str]]:
         """The evidence for the best tools, for some more than `limit`, best first."""
-        shortlist = max(_SHORTLIST, 3 * limit)
+        shortlist = max(min(_SHORTLIST, 10 + 10 * limit), 3 * limit)
         allowed = self._allowed(only)
         # Nothing may be left out before a function has said which tools count.
         found = self._gather(asked.wanted, len(self) if callable(only) else shortlist, allowed)
