@@ -35,9 +35,10 @@ _LETTERS = range(5, 21)
 _MOST_GUESSED = 8
 _SHORTLIST = 30
 """So many tools, or three times as many as are asked for, are looked at closely."""
-_FEW = 5
-_MANY = 30
-_LIKELY = 0.35
+_MOST_KEPT = 1_000
+_FEW = 3
+_MANY = 10
+_LIKELY = 0.25
 
 
 @dataclass(slots=True)
@@ -89,6 +90,7 @@ class Bm25Index:
         self._postings: dict[str, dict[int, float]] = {}
         self._called: dict[str, set[int]] = {}
         self._rarities: dict[str, float] = {}
+        self._guesses: dict[str, str] = {}
         self._latest: tuple[str, _Asked] | None = None
         self._next = 0
 
@@ -99,8 +101,7 @@ class Bm25Index:
         """Take a tool in; one with the same key is replaced."""
         self.remove(tool.key)
         number, self._next = self._next, self._next + 1
-        self._rarities.clear()
-        self._latest = None
+        self._changed()
         read = said(tool)
         for term, strength in read.strengths.items():
             impact = _LEVELS[max(1, round(255 * strength / (_SATURATION + strength)))]
@@ -123,8 +124,7 @@ class Bm25Index:
         number = self._numbers.pop(key, None)
         if number is None:
             return
-        self._rarities.clear()
-        self._latest = None
+        self._changed()
         entry = self._entries.pop(number)
         self._called[entry.bare].remove(number)
         if not self._called[entry.bare]:
@@ -156,7 +156,7 @@ class Bm25Index:
 
     def _ranked(self, asked: _Asked, limit: int, only: Only) -> list[tuple[float, str]]:
         """The evidence for the best tools, for some more than `limit`, best first."""
-        shortlist = max(min(_SHORTLIST, 10 + 10 * limit), 3 * limit)
+        shortlist = max(min(_SHORTLIST, 5 + 5 * limit), 3 * limit)
         allowed = self._allowed(only)
         # Nothing may be left out before a function has said which tools count.
         found = self._gather(asked.wanted, len(self) if callable(only) else shortlist, allowed)
@@ -201,12 +201,17 @@ class Bm25Index:
     def _corrected(self, found: Iterable[str]) -> dict[str, str]:
         """For words that no tool has, the commonest that is one slip away."""
         strange = (term for term in found if len(term) in _LETTERS and term not in self._postings)
-        meant: dict[str, str] = {}
-        for term in islice(dict.fromkeys(strange), _MOST_GUESSED):
+        meant = {term: self._guess(term) for term in islice(dict.fromkeys(strange), _MOST_GUESSED)}
+        return {term: guess for term, guess in meant.items() if guess}
+
+    def _guess(self, term: str) -> str:
+        guess = self._guesses.get(term)
+        if guess is None:
             near = slips(term) & self._postings.keys()
-            if near:
-                meant[term] = max(near, key=lambda other: (len(self._postings[other]), other))
-        return meant
+            guess = max(near, key=lambda other: (len(self._postings[other]), other), default="")
+            if len(self._guesses) < _MOST_KEPT:
+                self._guesses[term] = guess
+        return guess
 
     def _allowed(self, only: Only) -> set[int] | None:
         if only is None or callable(only):
@@ -227,7 +232,7 @@ class Bm25Index:
             if len(found) <= (_MANY if closed else _FEW) * limit:
                 continue
             # What is still to come counts for a part: hardly a tool has all the lesser words, each at full strength.
-            reach = ahead * _LIKELY
+            reach = max(ahead, 0.0) * _LIKELY  # rounding leaves it a little below 0 in the end
             if closed or reach < max(found.values()):
                 least = nlargest(limit, found.values())[-1] - reach
                 if least > 0.0:
@@ -255,6 +260,12 @@ class Bm25Index:
             return 0.0
         weights = [(term in wanted, self._rarity(term)) for term in name]
         return sum(weight for has, weight in weights if has) / (sum(weight for _, weight in weights) or 1.0)
+
+    def _changed(self) -> None:
+        """What was worked out for the tools there were is so no more."""
+        self._rarities.clear()
+        self._guesses.clear()
+        self._latest = None
 
     def _rarity(self, term: str) -> float:
         found = self._rarities.get(term)
