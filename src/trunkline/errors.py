@@ -66,6 +66,9 @@ class UpstreamError(TrunklineError):
 class UnreachableError(UpstreamError):
     """The server could not be reached: nothing happened, so the call may be repeated."""
 
+    last_words = ""
+    """What a process wrote to its standard error before it failed to start: for its operator, not for callers."""
+
 
 class NoServerError(UnreachableError):
     """No server is left that could take the call: nothing happened."""

@@ -372,7 +372,8 @@ class Hub:
     def last_words(self, server: str) -> str:
         """What a server last wrote to its standard error: for its operator, not for callers."""
         words = [connection.last_words for connection in self._live().connections(server)]
-        return next((text for text in words if text), "")
+        found = self._supervisors.get(server)
+        return next((text for text in words if text), found[0].last_words if found is not None else "")
 
     # Hearing.
 

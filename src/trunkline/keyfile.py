@@ -15,7 +15,8 @@ def seal_key(home: Path) -> bytes:
         key = file.read_bytes()
         if len(key) == 32:
             return key
-        raise ConfigError(f"{file} is not a key of ours.", hint="Delete it; ids of running tasks and secrets kept in a file will be lost.")
+        hint = "Delete it; ids of running tasks and secrets kept in a file will be lost."
+        raise ConfigError(f"{file} is not a key of ours.", hint=hint)
     except FileNotFoundError:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         key = os.urandom(32)

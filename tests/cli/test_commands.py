@@ -232,6 +232,16 @@ def test_what_is_known_of_tools_is_shown_when_it_is_wanted(home: dict[str, str])
     assert not any("known" in tool for tool in plain["tools"])
 
 
+def test_servers_are_found_by_what_their_tools_do(home: dict[str, str]) -> None:
+    write(home, {"servers": {"till": a_teller(home, tools=MARKED), "other": faulty()}})
+
+    found = run("servers", "--category", "treasury", "--format", "compact", env=home)
+    nothing = run("servers", "--category", "astrology", "--format", "compact", env=home)
+
+    assert found.stdout.split()[::2] == ["till"]
+    assert nothing.stdout.split() == []
+
+
 # Groups.
 
 

@@ -37,7 +37,7 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
     add_manifest_flags(add, needed)
     add.set_defaults(run=partial(_add, common=common, formatted=formatted))
     remove = commands.add_parser("remove", parents=[common, formatted], help="remove a server")
-    remove.add_argument("name")
+    remove.add_argument("name", help="the server, as `trunkline list` calls it")
     remove.add_argument("--force", "-f", "--yes", "-y", action="store_true", help="do not ask")
     remove.set_defaults(run=_remove)
 

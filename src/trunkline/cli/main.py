@@ -19,9 +19,13 @@ def main(argv: list[str] | None = None) -> int:
     if words in (["--version"], ["-V"]):
         print(f"trunkline {__version__}")
         return OK
-    options = _parser().parse_args(words)
+    if words == ["completion", "servers"]:
+        from trunkline.cli.completion import print_servers
+
+        return print_servers()  # while somebody waits at the prompt
+    options = parser().parse_args(words)
     if not hasattr(options, "run"):
-        _parser().print_help(sys.stderr)
+        parser().print_help(sys.stderr)
         return USAGE
     return _guarded(options)
 
@@ -62,27 +66,65 @@ def _complain(error: Exception) -> None:
     print(f"trunkline: {error}", file=sys.stderr)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """Everything that can be typed."""
     import argparse
 
-    from trunkline.cli import annotate, bench, connect, edit, imports, search, show, up, use
+    from trunkline.cli import (
+        annotate,
+        bench,
+        completion,
+        connect,
+        create,
+        edit,
+        imports,
+        install,
+        registry,
+        search,
+        secret,
+        show,
+        top,
+        up,
+        use,
+    )
+    from trunkline.cli.doctor import command as doctor
+    from trunkline.cli.examples import add_examples
 
-    parser = argparse.ArgumentParser(
+    made = argparse.ArgumentParser(
         prog="trunkline",
         description="One line to every MCP tool: a gateway in front of many MCP servers.",
-        epilog="Exit codes: 0 done, 1 it failed, 2 wrong use or configuration, 3 a server cannot be reached.",
+        epilog="`trunkline COMMAND --help` has examples. "
+        "Exit codes: 0 done, 1 it failed, 2 wrong use or configuration, 3 a server cannot be reached.",
     )
-    parser.add_argument("--version", "-V", action="version", version=f"trunkline {__version__}")
+    made.add_argument("--version", "-V", action="version", version=f"trunkline {__version__}")
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--config", metavar="FILE", help="trunkline.toml, or any MCP client's JSON file")
     common.add_argument("--quiet", "-q", action="store_true", help="log errors only")
     common.add_argument("--debug", action="store_true", help="log everything, and show tracebacks")
     formatted = argparse.ArgumentParser(add_help=False)
     formatted.add_argument("--format", choices=("table", "json", "compact"), default="table", help="how to print")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for module in (up, show, search, use, edit, imports, connect, annotate, bench):
+    commands = made.add_subparsers(title="commands", metavar="COMMAND")
+    for module in (
+        up,
+        top,
+        show,
+        search,
+        use,
+        doctor,
+        edit,
+        create,
+        install,
+        registry,
+        imports,
+        connect,
+        annotate,
+        bench,
+        secret,
+        completion,
+    ):
         module.add_commands(commands, common, formatted)
-    return parser
+    add_examples(commands)
+    return made
 
 
 if __name__ == "__main__":

@@ -13,8 +13,10 @@ from trunkline.catalog.categories import infer_category
 from trunkline.cli.open import opened, read_config, run
 from trunkline.cli.output import MARKS, first_line, print_json, print_table, say
 from trunkline.config import Config
+from trunkline.control.joining import options_of
 from trunkline.gateway.admin import count, summary
-from trunkline.model import Entry, Kind, ServerView, State
+from trunkline.model import Entry, Kind, Listing, ServerView, State
+from trunkline.wire.members import decode_object
 
 
 def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
@@ -24,7 +26,13 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
     servers = commands.add_parser(
         "servers", parents=[common, formatted], help="start the servers and show how they fare"
     )
-    servers.add_argument("--status", choices=[state.value for state in State], help="only those in this state")
+    states = [state.value for state in State]
+    servers.add_argument(
+        "--status", choices=states, metavar="STATE", help=f"only those in this state: {', '.join(states)}"
+    )
+    servers.add_argument(
+        "--category", metavar="WORD", help="only those with a tool of this category, such as file-system"
+    )
     servers.add_argument(
         "--detailed",
         action="store_true",
@@ -81,6 +89,8 @@ def _servers(options: argparse.Namespace) -> int:
     config = read_config(options)
     views, words = run(lambda: _look(config, options.timeout))
     views = [view for view in views if not options.status or view.state.value == options.status]
+    if options.category:
+        views = [view for view in views if options.category in _categories(view, config)]
     told = running_statistics(config) if options.detailed else {}
     if options.format == "json":
         servers = [{**described(view, words.get(view.name, "")), **told.get(view.name, {})} for view in views]
@@ -98,6 +108,14 @@ def _servers(options: argparse.Namespace) -> int:
         total = sum(count(view, Kind.TOOL) for view in views)
         say(f"{well} of {len(views)} servers ready, {total} tools.")
     return 0
+
+
+def _categories(view: ServerView, config: Config) -> set[str]:
+    """The kinds of tools that a server has."""
+    said = config.servers[view.name].tools
+    tools = [decode_object(item) for item in view.lists.get(Kind.TOOL, Listing()).items]
+    named = [(str(tool.get("name", "")), str(tool.get("description", ""))) for tool in tools]
+    return {options_of(name, said).category or infer_category(name, text) for name, text in named}
 
 
 async def _look(config: Config, seconds: float) -> tuple[list[ServerView], dict[str, str]]:

@@ -7,13 +7,18 @@ import dataclasses
 import gc
 import os
 import sys
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from trunkline.cli.open import config_file, run
 from trunkline.cli.output import say
 from trunkline.config import Config, GatewayConfig, ServerSpec, default_home
 from trunkline.config import options as options_of
 from trunkline.reading import load, user_file
+
+if TYPE_CHECKING:
+    from trunkline.cli.live import Live
+    from trunkline.hub import Hub
 
 NOT_FLAGS = ("token", "users")
 """A secret does not belong on a command line, where everyone on the machine can read it."""
@@ -39,7 +44,6 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
 def _up(options: argparse.Namespace) -> int:
     from trunkline.gateway.guard import check_exposure
     from trunkline.gateway.serve import serve
-    from trunkline.hub import Hub
 
     names = [option.name for option, _ in options_of(GatewayConfig) if option.name not in NOT_FLAGS]
     flags = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
@@ -60,8 +64,45 @@ def _up(options: argparse.Namespace) -> int:
     follow = path or user_file(os.environ)
     if demo:
         follow.parent.mkdir(parents=True, exist_ok=True)
-    run(lambda: serve(config, started=started, follow=follow, flags=flags))
+    live = _live(options)
+
+    def stopping(hub: Hub, again: bool) -> None:
+        _tell_stop(hub, config, again=again)
+        if live is not None:
+            live.end()
+
+    beside = partial(_beside, live=live) if live is not None else None
+    run(lambda: serve(config, started=started, follow=follow, flags=flags, stopping=stopping, beside=beside))
     return 0
+
+
+def _live(options: argparse.Namespace) -> Live | None:
+    """What shows on a terminal how it goes; it is not even loaded where nobody looks."""
+    from trunkline.cli.screen import can_move, in_front
+
+    if options.quiet or not can_move(sys.stderr, os.environ) or not in_front(sys.stderr):
+        return None
+    from trunkline.cli.live import Live
+
+    return Live(sys.stderr)
+
+
+async def _beside(hub: Hub, *, live: Live) -> None:
+    from trunkline.cli.live import follow
+
+    await follow(hub, live)
+
+
+def _tell_stop(hub: Hub, config: Config, *, again: bool) -> None:
+    if again:
+        say("Ended at once.")
+        return
+    busy = sum(hub.lane(view.name).inside for view in hub.servers())
+    if not busy:
+        say("Stopping.")
+        return
+    calls = f"{busy} {'call' if busy == 1 else 'calls'} under way"
+    say(f"Stopping: {calls} may finish within {config.gateway.drain:g} s. Ctrl-C again ends at once.")
 
 
 def demo_config(config: Config) -> Config:

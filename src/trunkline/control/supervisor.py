@@ -15,7 +15,7 @@ from trunkline.control.joining import name_of
 from trunkline.control.listing import discover, listen_params, subscribe_filter
 from trunkline.control.registry import Registry
 from trunkline.control.shelf import Shelf
-from trunkline.errors import AuthorizationNeededError, TrunklineError, UpstreamError
+from trunkline.errors import AuthorizationNeededError, TrunklineError, UnreachableError, UpstreamError
 from trunkline.model import Caller, Kind, Listing, Reply, ServerView, State
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection import Connection, discover_params
@@ -62,6 +62,8 @@ class Supervisor:
         """Lists that could not be read, and are tried again at `_read_again`."""
         self._read_again = FOREVER
         self._read_wait = FIRST_READ_AGAIN
+        self.last_words = ""
+        """What it wrote to its standard error when it last failed to start."""
         self.first_try = asyncio.Event()
         """Set when the first attempt to reach the server ended, well or badly."""
 
@@ -173,6 +175,8 @@ class Supervisor:
             self._set(State.NEEDS_AUTHORIZATION, str(error))
             return AUTHORIZATION_AGAIN
         except TrunklineError as error:
+            if isinstance(error, UnreachableError) and error.last_words:
+                self.last_words = error.last_words
             gate = self._pool.gate(self.spec.name)
             wait = gate.wait(time.monotonic())
             often = f" It failed {gate.failures} times in a row." if gate.failures > 1 else ""

@@ -5,24 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from trunkline.errors import RefusedError
+from trunkline.gateway import stats
 from trunkline.gateway.http import JSON, Request
 from trunkline.hub import Hub
 from trunkline.model import Kind, ServerView
 from trunkline.wire.members import encode
 
 PATH = "/api/v1/"
+SERVERS, STATS = f"{PATH}servers", f"{PATH}stats"
 
 
 def answer(hub: Hub, request: Request) -> None:
     """Answer one request below `/api/v1/`."""
-    if request.path != f"{PATH}servers":
-        raise RefusedError("There is nothing here.", status=404, hint=f"There is {PATH}servers.")
+    if request.path not in (SERVERS, STATS):
+        raise RefusedError("There is nothing here.", status=404, hint=f"There are {SERVERS} and {STATS}.")
     if request.method not in ("GET", "HEAD"):
         raise RefusedError(f"There is nothing to {request.method} here.", status=405)
+    body = _servers(hub) if request.path == SERVERS else stats.statistics(hub, request.user)
+    request.answer(200, encode(body), [JSON, (b"cache-control", b"no-store")])
+
+
+def _servers(hub: Hub) -> dict[str, Any]:
     body: dict[str, Any] = {"servers": [described(hub, view) for view in hub.servers()]}
     if hub.cache_stats is not None:
         body["cache"] = hub.cache_stats
-    request.answer(200, encode(body), [JSON, (b"cache-control", b"no-store")])
+    return body
 
 
 def described(hub: Hub, view: ServerView) -> dict[str, Any]:

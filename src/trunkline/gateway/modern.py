@@ -97,9 +97,7 @@ class ModernEdge:
             await self._hub.settle()
             cursor = params.get("cursor", b"")
             view = self._hub.view(request.profile)
-            return self._lists.page(
-                view, kind, cursor, modern=True, capabilities=own.capabilities, user=request.user
-            )
+            return self._lists.page(view, kind, cursor, modern=True, capabilities=own.capabilities, user=request.user)
         if message.method == "server/discover":
             await self._hub.settle()
             return introduce_modern(self._hub.view(request.profile))

@@ -41,10 +41,15 @@ async def connect_stdio(spec: ServerSpec, ends: Ends, warden: Warden, *, era: st
         async with asyncio.timeout(spec.start_timeout):
             await connection.open(era=era)
     except BaseException as error:
+        hangs = isinstance(error, TimeoutError) and not process.exited.done()
         connection.end("was stopped")
         await asyncio.shield(process.end(polite=0.2))
         if isinstance(error, (TimeoutError, UpstreamError)) and not isinstance(error, UnreachableError):
-            raise UnreachableError(_failed_start(spec, process, error)) from error
+            failure = UnreachableError(_failed_start(spec, process, error, hangs=hangs))
+            failure.last_words = process.last_words
+            raise failure from error
+        if isinstance(error, UnreachableError):
+            error.last_words = process.last_words
         raise
     return connection
 
@@ -64,9 +69,9 @@ def _how_it_ended(code: int) -> str:
     return f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
 
 
-def _failed_start(spec: ServerSpec, process: Process, error: BaseException) -> str:
+def _failed_start(spec: ServerSpec, process: Process, error: BaseException, *, hangs: bool) -> str:
+    if hangs:  # that it has ended meanwhile is our doing
+        return f"Server {spec.name!r} did not answer within {spec.start_timeout:g} s of its start."
     if process.exited.done():
         return f"Server {spec.name!r} {_how_it_ended(process.exited.result())} while it started."
-    if isinstance(error, TimeoutError):
-        return f"Server {spec.name!r} did not answer within {spec.start_timeout:g} s of its start."
     return f"Server {spec.name!r} could not be started: {error}"

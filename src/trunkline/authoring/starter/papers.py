@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from trunkline.authoring.starter.names import ToolName, words_of
 from trunkline.authoring.starter.source import ARGUMENT, Template, quoted
@@ -129,6 +132,18 @@ python3 -m venv .venv
 .venv/bin/trunkline exec {name} {tools[0].tool} {ARGUMENT[template]}=hello
 ```
 """
+
+
+def installed_from(record: str) -> str:
+    """Where a package came from, as pip takes it in a shell; `record` is its direct_url.json, empty for an index."""
+    if not record:
+        return ""
+    found: dict[str, Any] = json.loads(record)
+    url = str(found["url"])
+    if url.startswith("file:"):
+        return shlex.quote(unquote(urlsplit(url).path))
+    how = found.get("vcs_info")
+    return shlex.quote(f"{how['vcs']}+{url}@{how['commit_id']}" if how else url)
 
 
 def _over_stdio(name: str) -> str:

@@ -140,23 +140,23 @@ class Bm25Index:
     ) -> list[Hit]:
         """The best tools for one query, best first; equal ones by key. The first also gains by its lead."""
         asked = self._asked(query)
-        ranked = with_lead(self._ranked(asked, limit, only))[: max(limit, 0)]
+        shortlist = max(min(_SHORTLIST, 5 + 5 * limit), 3 * limit)
+        ranked = with_lead(self._ranked(asked, shortlist, only))[: max(limit, 0)]
         scored = [(key, calibrated(evidence, asked.known, asked.unknown)) for evidence, key in ranked]
         return [Hit(key, score, self._reasons(key, asked.wanted)) for key, score in scored if score >= min_score]
 
     def scores(self, query: str, *, limit: int, only: Only = None) -> dict[str, float]:
         """The scores of the best tools for one query, without reasons; none depends on the others."""
         asked = self._asked(query)
-        ranked = self._ranked(asked, limit, only)[: max(limit, 0)]
+        ranked = self._ranked(asked, max(limit, 1), only)[: max(limit, 0)]
         return {key: calibrated(evidence, asked.known, asked.unknown) for evidence, key in ranked}
 
     def reasons(self, query: str, key: str) -> tuple[Reason, ...]:
         """What speaks for a tool, the weightiest first."""
         return self._reasons(key, self._asked(query).wanted)
 
-    def _ranked(self, asked: _Asked, limit: int, only: Only) -> list[tuple[float, str]]:
-        """The evidence for the best tools, for some more than `limit`, best first."""
-        shortlist = max(min(_SHORTLIST, 5 + 5 * limit), 3 * limit)
+    def _ranked(self, asked: _Asked, shortlist: int, only: Only) -> list[tuple[float, str]]:
+        """The evidence for the best tools, best first: for so many, and those that tie with the last."""
         allowed = self._allowed(only)
         # Nothing may be left out before a function has said which tools count.
         found = self._gather(asked.wanted, len(self) if callable(only) else shortlist, allowed)

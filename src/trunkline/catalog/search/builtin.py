@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
@@ -48,6 +50,7 @@ class BuiltinEmbedder:
         self._pending = 0
         self._free = threading.Event()
         self._free.set()
+        self._resumed = math.inf
 
     async def embed(self, texts: Sequence[str], *, query: bool) -> Floats:
         """One vector for each text."""
@@ -78,8 +81,11 @@ class BuiltinEmbedder:
         return self._loaded
 
     def _give_way(self) -> None:
+        # As long as the last text took: the model runs on two cores, and tools are worth one.
+        time.sleep(min(max(0.0, time.monotonic() - self._resumed), _LONGEST_PAUSE))
         # Not for ever: tools must get their vectors under a stream of queries too.
         self._free.wait(_LONGEST_PAUSE)
+        self._resumed = time.monotonic()
 
 
 def _installed() -> Path | None:

@@ -58,9 +58,8 @@ class HybridIndex:
         ranked.sort(key=lambda each: (-each[0], each[1]))
         scored = [Hit(key, 1.0 - math.exp(-max(0.0, total))) for total, key in ranked]
         hits = [hit for hit in scored[: max(limit, 0)] if hit.score >= min_score and hit.score > 0.0]
-        spoken = self._words.search(query, limit=limit, min_score=0.0, only={hit.key for hit in hits} & said.keys())
-        reasons = {hit.key: hit.reasons for hit in spoken}
-        return [replace(hit, reasons=self._reasons(hit, said, near, reasons.get(hit.key, ()))) for hit in hits]
+        spoken = {hit.key: self._words.reasons(query, hit.key) for hit in hits if hit.key in said}
+        return [replace(hit, reasons=self._reasons(hit, said, near, spoken.get(hit.key, ()))) for hit in hits]
 
     def _total(self, words: float, near: float | None) -> float:
         """The evidence for a tool: by both, or by meaning alone where it is known."""

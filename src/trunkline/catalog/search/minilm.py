@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +30,9 @@ class MiniLM:
         if digest and hashlib.sha256(file.read_bytes()).hexdigest() != digest:
             raise ConfigError(f"{file} is not the model that it should be.", hint="Install trunkline[semantic] anew.")
         options = onnxruntime.SessionOptions()
-        # One core: the gateway needs the others.
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        # Somebody waits for a query. Tools, for which nobody does, take only every other moment: see `pause`.
+        options.intra_op_num_threads = min(2, os.cpu_count() or 1)
+        options.inter_op_num_threads = 1
         options.enable_cpu_mem_arena = False
         self._session: Any = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
         self._pieces = WordPiece.load(_PIECES)

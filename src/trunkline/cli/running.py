@@ -1,0 +1,71 @@
+"""A gateway that runs somewhere, and what it answers when it is asked how it fares."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+from trunkline.config import GatewayConfig
+from trunkline.errors import ConfigError, TrunklineError
+
+PATIENCE = 2.0
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked of, not listened on
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where it listens, and the token to show there."""
+
+    address: str
+    """Such as `http://127.0.0.1:7420`."""
+    token: str = field(default="", repr=False)
+
+    def statistics(self) -> dict[str, Any]:
+        """How calls went and what was saved; an error says why that is not known."""
+        status, body = self._get("/api/v1/stats")
+        if status == 401:
+            raise TrunklineError(
+                f"The gateway at {self.address} wants a token.", hint="Set TRUNKLINE_GATEWAY_TOKEN to it."
+            )
+        try:
+            told = json.loads(body)
+        except ValueError:
+            told = None
+        if status != 200 or not isinstance(told, dict) or "servers" not in told:
+            raise TrunklineError(f"What listens at {self.address} is no Trunkline, or an older one.")
+        return told  # type: ignore[reportUnknownVariableType]
+
+    def _get(self, path: str) -> tuple[int, bytes]:
+        where = urlsplit(self.address)
+        kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
+        connection = kind(where.hostname or "", where.port, timeout=PATIENCE)
+        headers = {"authorization": f"Bearer {self.token}"} if self.token else {}
+        try:
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, HTTPException) as error:
+            raise TrunklineError(
+                f"No gateway answers at {self.address}.", hint="Start one with `trunkline up`, or name it with --url."
+            ) from error
+        finally:
+            connection.close()
+
+
+def running_at(url: str, gateway: GatewayConfig) -> Running:
+    """The gateway at a URL; without one, where this configuration has it listen."""
+    token = gateway.token or next(iter(gateway.users.values()), "")
+    if not url:
+        host = _EVERYWHERE.get(gateway.host, gateway.host)
+        return Running(f"http://{f'[{host}]' if ':' in host else host}:{gateway.port}", token)
+    try:
+        where = urlsplit(url)
+        known = where.scheme in ("http", "https") and bool(where.hostname) and where.port != 0
+    except ValueError:
+        known = False
+    if not known:
+        raise ConfigError(f"{url!r} is not the URL of a gateway.", hint="It looks like http://127.0.0.1:7420/mcp.")
+    return Running(f"{urlsplit(url).scheme}://{urlsplit(url).netloc}", token)
