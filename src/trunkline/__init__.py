@@ -37,6 +37,7 @@ __all__ = [
     "ExposureOptions",
     "ExposureResult",
     "FileReference",
+    "Finder",
     "FormField",
     "Hub",
     "Image",
@@ -67,6 +68,7 @@ __all__ = [
     "RouterConfig",
     "RoutingDecision",
     "Scope",
+    "SearchConfig",
     "Secret",
     "Secrets",
     "SelectOption",
@@ -91,6 +93,7 @@ __all__ = [
     "ToolSearchCriteria",
     "ToolSearchResult",
     "ToolServer",
+    "ToolText",
     "ToolWrapperOptions",
     "TrunklineError",
     "WorkflowStep",
@@ -260,6 +263,8 @@ if TYPE_CHECKING:
     from trunkline.catalog.convert.naming import sanitize_tool_name, validate_tool_name
     from trunkline.catalog.convert.openai import from_openai, to_openai
     from trunkline.catalog.convert.options import ToolConverterOptions
+    from trunkline.catalog.search.finder import Finder, SearchConfig
+    from trunkline.catalog.search.text import ToolText
     from trunkline.config import Config, ServerSpec
     from trunkline.control.compatibility import CompatibilityCheckResult
     from trunkline.control.criteria import ToolSearchCriteria, ToolSearchResult
@@ -360,6 +365,8 @@ _NAMES = {
     "control.tool_info": "EnhancedToolInfo",
     "errors": "ManifestError TrunklineError",
     "hub": "Hub open_hub",
+    "catalog.search.finder": "Finder SearchConfig",
+    "catalog.search.text": "ToolText",
     "model": "Scope",
     "secrets": "Secrets",
     "tool": "Annotations Tool ToolResult",

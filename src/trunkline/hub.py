@@ -295,7 +295,7 @@ class Hub:
             self._news.clear()
             snapshot = self.snapshot
             if any(self.view(profile).searching for profile in ("", *self.config.profiles)):
-                await (await self._search()).follow(snapshot)
+                await (await self._search(shallow=True)).follow(snapshot)
             await self._news.wait()
 
     def _taught(self, call: Call, well: bool) -> None:
@@ -309,13 +309,13 @@ class Hub:
         await finding.follow(self.snapshot)
         return finding
 
-    async def _search(self) -> Finding:
+    async def _search(self, *, shallow: bool = False) -> Finding:
         """Opened when somebody first searches: who does not need not pay for it."""
         async with self._opening:
             if self._finding is None:
                 from trunkline.control.finding import open_finding
 
-                self._finding = await open_finding(self.config.search, self.config.home, self._tasks)
+                self._finding = await open_finding(self.config.search, self.config.home, self._tasks, shallow=shallow)
             return self._finding
 
     @property

@@ -97,7 +97,7 @@ def running(folder: Path, config: Config) -> Generator[Running]:
     assert (TOOLS / "done").exists(), "run `make .tools/done` first"
     (folder / "files").mkdir()
     make_repository(folder / "repository")
-    with trunkline_up(folder, config) as (url, process):
+    with trunkline_up(folder, config, "--expose", "all") as (url, process):
         asyncio.run(_all_are_there(url, config["mcpServers"].keys()))
         yield Running(url, folder, psutil.Process(process.pid))
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,15 +46,16 @@ class Found:
 class Finding:
     """An index that follows the snapshots, a slice at a time, so that nobody waits for it to be built."""
 
-    def __init__(self, finder: Finder, *, learns: bool) -> None:
+    def __init__(self, finder: Finder, *, learns: bool, deepen: Deepen | None = None) -> None:
         self._finder = finder
+        self._deepen = deepen
         self._learned = Learned() if learns else None
         self._newest = EMPTY_SNAPSHOT
         self._version = -1
         self._indexed: dict[str, Entry] = {}
         self._following = asyncio.Lock()
         self._asked: deque[tuple[Snapshot, object, frozenset[str] | None]] = deque(maxlen=8)
-        self.work: asyncio.Task[None] | None = None
+        self.work: list[asyncio.Task[None]] = []
         """What computes vectors meanwhile."""
 
     async def find(
@@ -71,6 +72,9 @@ class Finding:
         thread: str = "",
     ) -> list[Found]:
         """The tools of a snapshot that fit best; an empty list means that nothing does."""
+        if self._deepen is not None:
+            self._deepen, deepen = None, self._deepen
+            deepen(self)
         tools = snapshot.by_key
         wanted = self._admitted(snapshot, servers, safety, askable)
         boost = self._learned.boost(user, thread) if self._learned is not None else None
@@ -92,8 +96,8 @@ class Finding:
 
     def close(self) -> None:
         """Compute nothing any more."""
-        if self.work is not None:
-            self.work.cancel()
+        for task in self.work:
+            task.cancel()
 
     def learn(self, user: str, thread: str, tool: Entry, *, well: bool) -> None:
         """A call of a tool was answered."""
@@ -109,6 +113,17 @@ class Finding:
         async with self._following:
             if self._version < snapshot.version:
                 await self._index(self._newest)
+
+    async def adopt(self, finder: Finder) -> None:
+        """Search with another finder, once it knows every tool; until then the one there was answers."""
+        async with self._following:
+            until = time.monotonic() + _SLICE
+            for key, entry in self._indexed.items():
+                finder.add(_text(key, entry, self._newest))
+                if time.monotonic() > until:
+                    await asyncio.sleep(0)
+                    until = time.monotonic() + _SLICE
+            self._finder = finder
 
     async def _index(self, snapshot: Snapshot) -> None:
         tools = snapshot.by_key
@@ -128,13 +143,32 @@ class Finding:
         self._asked.clear()  # what was all may be so no more
 
 
-async def open_finding(section: SearchSection, home: Path, tasks: Tasks) -> Finding:
-    """Searches as the configuration says, with the vectors that are kept under `home`."""
-    vectors = await _vectors(section, home, tasks) if section.strategy in ("semantic", "hybrid") else None
+Deepen = Callable[[Finding], None]
+"""Begins to teach an index that goes by words what its tools mean."""
+
+
+async def open_finding(section: SearchSection, home: Path, tasks: Tasks, *, shallow: bool) -> Finding:
+    """Searches as the configuration says, with the vectors that are kept under `home`.
+
+    A `shallow` one goes by words alone until somebody searches: a model is not loaded for nobody.
+    """
     config = SearchConfig(strategy=section.strategy, min_score=section.min_score, query_timeout=section.query_timeout)
-    finding = Finding(Finder(config, vectors=vectors), learns=section.learn)
-    if vectors is not None:
-        finding.work = tasks.start(vectors.work(), name="vectors")
+    deep = section.strategy in ("semantic", "hybrid")
+
+    async def deepened(finding: Finding) -> None:
+        vectors = await _vectors(section, home, tasks)
+        if vectors is not None:
+            finding.work.append(tasks.start(vectors.work(), name="vectors"))
+            await finding.adopt(Finder(config, vectors=vectors))
+
+    def deepen(finding: Finding) -> None:
+        finding.work.append(tasks.start(deepened(finding), name="meanings of tools"))
+
+    if shallow and deep:
+        return Finding(Finder(config), learns=section.learn, deepen=deepen)
+    finding = Finding(Finder(config), learns=section.learn)
+    if deep:
+        await deepened(finding)
     return finding
 
 
