@@ -153,6 +153,9 @@ def test_progress_is_shown_on_a_terminal_and_ctrl_c_ends_everything(machine: Mac
 
     terminal = Terminal(machine)
     terminal.read_until("Examining 1 of 2 servers: slow")
+    started = time.monotonic()
+    while not (log.exists() and len(log.read_text().split()) > 1) and time.monotonic() - started < 30:
+        pass  # it may be seen to start before it has written that it runs
     pid = int(log.read_text().split()[1])
     started = time.monotonic()
     os.killpg(terminal.process.pid, signal.SIGINT)
