@@ -274,3 +274,8 @@ def test_the_score_below_which_nothing_is_found_is_that_of_the_search_itself() -
     from trunkline.config import SearchSection
 
     assert SearchSection().min_score == DEFAULT_MIN_SCORE
+
+
+def test_a_variable_that_is_none_of_a_few_values_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match="'search'"):
+        load(None, env={"TRUNKLINE_GATEWAY_EXPOSE": "some"})

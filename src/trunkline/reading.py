@@ -287,7 +287,9 @@ def _override(section: Any, where: str, env: Mapping[str, str], flags: Mapping[s
     try:
         return _in_range(msgspec.convert(dataclasses.asdict(section) | values, SECTIONS[where], strict=False), where)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {error}.") from error
+        choices = _choices(SECTIONS[where], str(error))
+        hint = f"Write one of {', '.join(choices)}." if choices else ""
+        raise ConfigError(f"{where}: {error}.", hint=hint) from error
 
 
 def _refuse_unknown(values: Mapping[str, Any], known: Any, where: str) -> None:
