@@ -70,7 +70,7 @@ class BuiltinEmbedder:
         return self._load().embed(texts, pause=self._give_way)
 
     def _embed_query(self, texts: Sequence[str]) -> Floats:
-        return self._load().embed(texts) if len(texts) == 1 else self._load().embed_parts(texts[1:])
+        return self._load().embed_parts(texts[1:] or texts)[: len(texts)]
 
     def _load(self) -> MiniLM:
         with self._loading:

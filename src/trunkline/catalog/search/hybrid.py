@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from heapq import nsmallest
 
 from trunkline.catalog.search.bm25 import Bm25Index
 from trunkline.catalog.search.calibrate import DEFAULT_MIN_SCORE
@@ -11,7 +11,8 @@ from trunkline.catalog.search.index import Hit, Only, Reason
 from trunkline.catalog.search.semantic import SemanticIndex
 from trunkline.catalog.search.text import ToolText
 
-_SHORTLIST = 40
+_MORE = 10
+"""So many more than are wanted are looked at by either way."""
 _USUAL = 0.28
 """What meaning adds even to a tool that barely fits. It is taken off, so that scores are those of words alone."""
 _GUESS = (0.15, 0.45)
@@ -46,7 +47,7 @@ class HybridIndex:
         self, query: str, *, limit: int = 10, min_score: float = DEFAULT_MIN_SCORE, only: Only = None
     ) -> list[Hit]:
         """The best tools for one query, best first; equal ones by key."""
-        shortlist = max(limit, min(_SHORTLIST, 10 + 3 * limit))
+        shortlist = limit + _MORE
         near = self._meaning.nearest(query, limit=shortlist, only=only)
         if not near:
             return self._words.search(query, limit=limit, min_score=min_score, only=only)
@@ -54,12 +55,13 @@ class HybridIndex:
         # What is among the first by one way has a score by the other too.
         said |= self._words.scores(query, limit=shortlist, only=near.keys() - said.keys())
         near |= self._meaning.scores(query, said.keys() - near.keys())
-        ranked = [(self._total(said.get(key, 0.0), near.get(key)), key) for key in said.keys() | near.keys()]
-        ranked.sort(key=lambda each: (-each[0], each[1]))
-        scored = [Hit(key, 1.0 - math.exp(-max(0.0, total))) for total, key in ranked]
-        hits = [hit for hit in scored[: max(limit, 0)] if hit.score >= min_score and hit.score > 0.0]
-        spoken = {hit.key: self._words.reasons(query, hit.key) for hit in hits if hit.key in said}
-        return [replace(hit, reasons=self._reasons(hit, said, near, spoken.get(hit.key, ()))) for hit in hits]
+        found = ((-self._total(said.get(key, 0.0), near.get(key)), key) for key in said.keys() | near.keys())
+        scored = [(key, 1.0 - math.exp(min(0.0, total))) for total, key in nsmallest(limit, found)]
+        return [
+            Hit(key, score, self._reasons(query, key, said.get(key), near.get(key)))
+            for key, score in scored
+            if score >= min_score and score > 0.0
+        ]
 
     def _total(self, words: float, near: float | None) -> float:
         """The evidence for a tool: by both, or by meaning alone where it is known."""
@@ -70,14 +72,14 @@ class HybridIndex:
             near = _GUESS[0] + _GUESS[1] * evidence
         return evidence + near - _USUAL
 
-    def _reasons(
-        self, hit: Hit, said: dict[str, float], near: dict[str, float], words: tuple[Reason, ...]
-    ) -> tuple[Reason, ...]:
-        meaning = max(0.0, near.get(hit.key, 0.0))
-        evidence = _evidence(said.get(hit.key, 0.0)) if self._both or hit.key not in near else 0.0
+    def _reasons(self, query: str, key: str, said: float | None, near: float | None) -> tuple[Reason, ...]:
+        """What speaks for a tool: words by their share of the evidence, then meaning by its own."""
+        meaning = max(0.0, near or 0.0)
+        evidence = _evidence(said or 0.0) if self._both or near is None else 0.0
         share = meaning / (meaning + evidence) if meaning else 0.0
-        scaled = tuple(replace(each, share=each.share * (1.0 - share)) for each in words) if share < 1.0 else ()
-        return (*scaled, Reason("(meaning)", ("description",), share)) if share else scaled
+        spoken = self._words.reasons(query, key) if said is not None and share < 1.0 else ()
+        words = [Reason(each.word, each.fields, each.share * (1.0 - share)) for each in spoken]
+        return (*words, Reason("(meaning)", ("description",), share)) if share else tuple(words)
 
 
 def _evidence(score: float) -> float:

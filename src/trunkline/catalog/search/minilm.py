@@ -47,15 +47,16 @@ class MiniLM:
         return _unit(np.stack(means))
 
     def embed_parts(self, parts: Sequence[str]) -> Floats:
-        """A vector of length 1 for the whole that the parts make, then one for each part.
+        """A vector of length 1 for the query that the parts make, then one for each part.
 
-        The whole is read once, and a part is the mean of its pieces: half the work, and no worse.
+        The whole is read once, without its commonest words, and a part is the mean of its pieces: half the work, and no
+        worse.
         """
         pieces: list[int] = []
         spans: list[slice] = []
         for part in parts:
             start = len(pieces)
-            pieces += self._pieces.encode(part, most=self._most)[1:-1]
+            pieces += self._pieces.pieces(part, most=self._most, without=_COMMONEST)
             pieces = pieces[: self._most - 2]
             # The marks of start and end are put around them below.
             spans.append(slice(1 + start, 1 + len(pieces)))
@@ -77,3 +78,8 @@ class MiniLM:
 
 def _unit(vectors: Floats) -> Floats:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+
+
+_COMMON_WORDS = "a an and are at be by for from i in is it me my of on that the this to with you your"
+_COMMONEST = frozenset(_COMMON_WORDS.split())
+"""A quarter of a usual query. Rarer words of this kind, as `before` or `without`, do matter."""

@@ -35,11 +35,13 @@ class SemanticIndex:
         self._texts: dict[str, str] = {}
         self._rows: dict[str, int] = {}
         self._keys: list[str] = []
+        # A column for each tool: a product with a few vectors then needs no copy of it.
         self._matrix: Floats = np.zeros((0, 0), dtype=np.float32)
         self._crowds: Floats = np.zeros(0, dtype=np.float32)
         self._new: set[str] = set()
         self._changes = 0
         self._compared: dict[str, Floats] = {}
+        self._owing: Floats | None = None
         vectors.when_idle(self.settle)
 
     def __len__(self) -> int:
@@ -64,11 +66,11 @@ class SemanticIndex:
         if last != key:
             self._keys[row] = last
             self._rows[last] = row
-            self._matrix[row] = self._matrix[len(self._keys)]
+            self._matrix[:, row] = self._matrix[:, len(self._keys)]
             self._crowds[row] = self._crowds[len(self._keys)]
         self._new.discard(key)
         self._changes += 1
-        self._compared.clear()
+        self._changed()
 
     def search(
         self, query: str, *, limit: int = 10, min_score: float = DEFAULT_MIN_SCORE, only: Only = None
@@ -102,7 +104,7 @@ class SemanticIndex:
     async def settle(self) -> None:
         """Look at the places of tools that came; of all, when much has changed."""
         while self._new:
-            keys, matrix = list(self._keys), self._matrix[: len(self._keys)].copy()
+            keys, matrix = list(self._keys), self._matrix[:, : len(self._keys)].T.copy()
             anew = self._changes > _MUCH * len(keys)
             wanted = set(keys) if anew else self._new
             rows = np.array([row for row, key in enumerate(keys) if key in wanted], dtype=np.intp)
@@ -113,7 +115,7 @@ class SemanticIndex:
             for row, crowd in zip(rows.tolist(), found.tolist(), strict=True):
                 if keys[row] in self._rows:
                     self._crowds[self._rows[keys[row]]] = crowd
-            self._compared.clear()
+            self._changed()
 
     def _nearness(self, query: str) -> Floats | None:
         """How near every row is to a query: to the whole of it, or to the nearest of its parts."""
@@ -122,7 +124,7 @@ class SemanticIndex:
         wanted = self._vectors.known(query)
         if wanted is None or not self._keys:
             return None
-        cosines = wanted.numbers @ self._matrix[: len(self._keys)].T
+        cosines = wanted.numbers @ self._matrix[:, : len(self._keys)]
         cosines -= self._owed()
         cosines /= self._vectors.ceiling - self._vectors.floor
         # Whoever searches for a whole will search for its parts.
@@ -131,26 +133,34 @@ class SemanticIndex:
 
     def _owed(self) -> Floats:
         """What is no merit of a tool: the cosine of unrelated texts, and what it gains by the crowd around it."""
-        crowds = self._crowds[: len(self._keys)]
-        seen = crowds > 0.0
-        # Measured from the mean: scores of a crowded catalogue mean what they do in an empty one.
-        mean = crowds[seen].mean() if seen.any() else 0.0
-        return self._vectors.floor + _CROWD * np.where(seen, crowds - mean, 0.0).astype(np.float32)
+        if self._owing is None:
+            crowds = self._crowds[: len(self._keys)]
+            seen = crowds > 0.0
+            # Measured from the mean: scores of a crowded catalogue mean what they do in an empty one.
+            mean = crowds[seen].mean() if seen.any() else 0.0
+            self._owing = self._vectors.floor + _CROWD * np.where(seen, crowds - mean, 0.0).astype(np.float32)
+        return self._owing
+
+    def _changed(self) -> None:
+        """What was worked out for the tools there were is so no more."""
+        self._compared.clear()
+        self._owing = None
 
     def _place(self, key: str, text: str, vector: Floats) -> None:
         if self._texts.get(key) != text or key in self._rows:
             return
         row = len(self._keys)
-        if row == len(self._matrix):
-            self._matrix = _grown(self._matrix, (max(64, 2 * row), len(vector)))
-            self._crowds = _grown(self._crowds, (len(self._matrix),))
-        self._matrix[row] = vector
+        if row == len(self._crowds):
+            room = max(64, 2 * row)
+            self._matrix = _grown(self._matrix, (len(vector), room))
+            self._crowds = _grown(self._crowds, (room,))
+        self._matrix[:, row] = vector
         self._crowds[row] = 0.0
         self._keys.append(key)
         self._rows[key] = row
         self._new.add(key)
         self._changes += 1
-        self._compared.clear()
+        self._changed()
 
 
 def described(tool: ToolText) -> str:
@@ -163,7 +173,7 @@ def described(tool: ToolText) -> str:
 def _grown(array: Floats, shape: tuple[int, ...]) -> Floats:
     fresh = np.zeros(shape, dtype=np.float32)
     if array.size:
-        fresh[: len(array)] = array
+        fresh[..., : array.shape[-1]] = array
     return fresh
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,12 +29,17 @@ class WordPiece:
 
     def encode(self, text: str, *, most: int) -> list[int]:
         """The pieces of a text between the marks of its start and end, at most `most` in all."""
+        return self.mark(self.pieces(text, most=most - 2))
+
+    def pieces(self, text: str, *, most: int, without: Set[str] = frozenset()) -> list[int]:
+        """The first pieces of a text, with some words left out unless it has no others."""
+        words = _split(text[: _LONGEST_WORD * most])
         found: list[int] = []
-        for word in _split(text[: _LONGEST_WORD * most]):
+        for word in [word for word in words if word not in without] or words:
             found += self._pieces(word)
-            if len(found) >= most - 2:
+            if len(found) >= most:
                 break
-        return self.mark(found[: most - 2])
+        return found[:most]
 
     def mark(self, pieces: Sequence[int]) -> list[int]:
         """The pieces between the marks of a text's start and end."""
