@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import islice, pairwise
@@ -33,8 +33,8 @@ _GUESSED = 0.6
 _LETTERS = range(5, 21)
 """How many letters a word has that may be taken for a slip."""
 _MOST_GUESSED = 8
-_SHORTLIST = 30
-"""So many tools, or three times as many as are asked for, are looked at closely."""
+_MORE = 20
+"""So many more tools than are asked for are looked at closely."""
 _MOST_KEPT = 1_000
 _FEW = 3
 _MANY = 10
@@ -75,8 +75,8 @@ class _Asked:
     """What they weigh."""
     unknown: float
     """What the others weigh."""
-    phrases: list[str]
-    """Its telling terms two by two, as an entry's text has them."""
+    phrases: list[tuple[str, str]]
+    """Its telling terms two by two."""
     called: set[int]
     """The tools whose name it is."""
 
@@ -140,7 +140,7 @@ class Bm25Index:
     ) -> list[Hit]:
         """The best tools for one query, best first; equal ones by key. The first also gains by its lead."""
         asked = self._asked(query)
-        shortlist = max(min(_SHORTLIST, 5 + 5 * limit), 3 * limit)
+        shortlist = min(5 + 5 * limit, limit + _MORE)
         ranked = with_lead(self._ranked(asked, shortlist, only))[: max(limit, 0)]
         scored = [(key, calibrated(evidence, asked.known, asked.unknown)) for evidence, key in ranked]
         return [Hit(key, score, self._reasons(key, asked.wanted)) for key, score in scored if score >= min_score]
@@ -194,7 +194,7 @@ class Bm25Index:
             wanted,
             sum(each.weight for each in wanted),
             unknown,
-            [f" {one} {other} " for one, other in dict.fromkeys(phrases) if {one, other} <= self._postings.keys()],
+            [pair for pair in dict.fromkeys(phrases) if self._postings.keys() >= {*pair}],
             self._called.get(bare(query), set()) if wanted else set(),
         )
 
@@ -244,22 +244,37 @@ class Bm25Index:
         """The best of those found, best first, after a closer look at each; equal ones by key."""
         least = nlargest(shortlist, found.values())[-1] if len(found) > shortlist else 0.0
         wanted = {each.term for each in asked.wanted}
+        looked_at = {number: evidence for number, evidence in found.items() if evidence >= least}
+        spoken = self._with_phrase(asked.phrases, looked_at.keys())
         ranked: list[tuple[float, str]] = []
-        for number, evidence in found.items():
-            if evidence >= least:
-                entry = self._entries[number]
-                names = self._covered(entry.name, wanted) + self._covered(entry.server, wanted)
-                phrase = any(phrase in entry.text for phrase in asked.phrases)
-                ranked.append((gained(evidence, names=names, phrase=phrase, terms=len(entry.terms)), entry.key))
+        for number, evidence in looked_at.items():
+            entry = self._entries[number]
+            names = self._covered(entry.name, wanted) + self._covered(entry.server, wanted)
+            ranked.append((gained(evidence, names=names, phrase=number in spoken, terms=len(entry.terms)), entry.key))
         ranked.sort(key=lambda each: (-each[0], each[1]))
         return ranked
+
+    def _with_phrase(self, phrases: list[tuple[str, str]], numbers: Set[int]) -> set[int]:
+        """Those that have two words of the query side by side."""
+        found: set[int] = set()
+        for one, other in phrases:
+            # Most have not even both words, and that is seen without reading.
+            both = numbers & self._postings[one].keys() & self._postings[other].keys()
+            phrase = f" {one} {other} "
+            found.update(number for number in both if phrase in self._entries[number].text)
+        return found
 
     def _covered(self, name: tuple[str, ...], wanted: set[str]) -> float:
         """How much of a name the query has, 0 to 1."""
         if wanted.isdisjoint(name):
             return 0.0
-        weights = [(term in wanted, self._rarity(term)) for term in name]
-        return sum(weight for has, weight in weights if has) / (sum(weight for _, weight in weights) or 1.0)
+        has = whole = 0.0
+        for term in name:
+            weight = self._rarity(term)
+            whole += weight
+            if term in wanted:
+                has += weight
+        return has / (whole or 1.0)
 
     def _changed(self) -> None:
         """What was worked out for the tools there were is so no more."""

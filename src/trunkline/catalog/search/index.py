@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from trunkline.catalog.search.text import ToolText
 
@@ -12,8 +12,7 @@ Only = Callable[[str], bool] | Collection[str] | None
 """Which keys may be found: those that a function says yes to, those of a collection, or all (`None`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(NamedTuple):
     """One thing that speaks for a hit."""
 
     word: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 from trunkline.catalog.search.tokens import is_stop, is_telling, terms
@@ -118,6 +119,7 @@ def said(tool: ToolText) -> Said:
     return Said(strengths, fields, f" {' '.join(text)} ")
 
 
+@lru_cache(maxsize=1_000)
 def field_names(bits: int) -> tuple[str, ...]:
     """The fields that bits stand for."""
     return tuple(field for position, field in enumerate(FIELDS) if bits >> position & 1)
