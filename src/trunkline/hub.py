@@ -36,9 +36,11 @@ from trunkline.call.task_log import At, Task, TaskLog
 from trunkline.call.tasks import TaskStage
 from trunkline.catalog.own import CALL, CATALOGUE
 from trunkline.config import Config, ServerSpec
+from trunkline.control.fleet import Fleet
 from trunkline.control.history import History
 from trunkline.control.joining import options_of
 from trunkline.control.registry import Changed, Registry
+from trunkline.control.searching import Searching
 from trunkline.control.shelf import Shelf
 from trunkline.control.supervisor import Supervisor
 from trunkline.control.views import Views
@@ -75,7 +77,7 @@ from trunkline.wire.seal import Seal
 if TYPE_CHECKING:
     from trunkline.authoring.server import MCPServerBase
     from trunkline.control.discovery import EnhancedToolDiscovery
-    from trunkline.control.finding import Finding, Found
+    from trunkline.control.finding import Found
 
 log = logging.getLogger("trunkline")
 
@@ -94,15 +96,12 @@ class Hub:
     def __init__(self, config: Config, tasks: Tasks) -> None:
         self.config = config
         self._tasks = tasks
-        self._specs: dict[str, ServerSpec] = {}
         self._mounted: dict[str, ServerSpec] = {}
         self._registry = Registry(config, self._learn)
         self._views = Views(config)
-        self._shelf = Shelf(config.home)
-        self._supervisors: dict[str, tuple[Supervisor, asyncio.Task[Any]]] = {}
+        self._fleet = Fleet(self._registry, Shelf(config.home), tasks)
+        self._searching = Searching(config.search, config.home, tasks)
         self._hearers: list[Heard] = []
-        self._finding: Finding | None = None
-        self._opening = asyncio.Lock()
         self._names_of_vendors: dict[str, str] = {}
         self._news = asyncio.Event()
         self._discovery: EnhancedToolDiscovery | None = None
@@ -118,7 +117,6 @@ class Hub:
         """How calls went, by server and by tool."""
         self.savings = Savings()
         """What callers were spared who search."""
-        self._pool: Pool | None = None
         self._cache: CacheStage | None = None
         self._routes = RouteStage({}, config.router)
         self._lanes = Lanes(self._limits)
@@ -196,13 +194,13 @@ class Hub:
     async def profile_for(self, caller: Caller) -> Profile | None:
         """What the one server of bare mode says of itself to such a caller; `None` when nothing is known of it."""
         view = self.snapshot.servers.get(self.snapshot.bare)
-        spec = self._specs.get(self.snapshot.bare)
+        spec = self._fleet.specs.get(self.snapshot.bare)
         if spec is None or view is None:
             return None
         if spec.lifecycle == "transient":
             return view.profile
         try:
-            return (await self._live().take(spec, caller)).profile
+            return (await self._fleet.pool.take(spec, caller)).profile
         except UpstreamError:
             return view.profile
 
@@ -213,7 +211,7 @@ class Hub:
         elif isinstance(parked, Exchange):
             connection = cast("Connection", parked.connection)
             connection.cancel(parked, "Nobody answered the question.")
-            self._live().give_back(connection, clean=False)
+            self._fleet.pool.give_back(connection, clean=False)
 
     # Looking.
 
@@ -268,9 +266,10 @@ class Hub:
     ) -> list[Found]:
         """The tools that fit a prompt best, or each of several queries; an empty list means that nothing does."""
         await self.settle()
-        return await (await self._found()).find(
+        return await self._searching.find(
             query,
             self.view(profile).snapshot,
+            newest=self.snapshot,
             limit=limit,
             min_score=min_score,
             servers=servers,
@@ -280,9 +279,10 @@ class Hub:
         )
 
     async def _find(self, call: Call, query: str, snapshot: Snapshot, limit: int) -> list[Found]:
-        return await (await self._found()).find(
+        return await self._searching.find(
             query,
             snapshot,
+            newest=self.snapshot,
             limit=limit,
             askable=askable(call.caller.capabilities) != b"{}",
             user=call.scope.user,
@@ -295,28 +295,12 @@ class Hub:
             self._news.clear()
             snapshot = self.snapshot
             if any(self.view(profile).searching for profile in ("", *self.config.profiles)):
-                await (await self._search(shallow=True)).follow(snapshot)
+                await self._searching.index(snapshot)
             await self._news.wait()
 
     def _taught(self, call: Call, well: bool) -> None:
-        """Who searches again finds what served before."""
-        if self._finding is not None and call.entry is not None and call.method == "tools/call":
-            self._finding.learn(call.scope.user, call.scope.thread or call.caller.owner, call.entry, well=well)
-
-    async def _found(self) -> Finding:
-        """The index, brought to what there is now."""
-        finding = await self._search()
-        await finding.follow(self.snapshot)
-        return finding
-
-    async def _search(self, *, shallow: bool = False) -> Finding:
-        """Opened when somebody first searches: who does not need not pay for it."""
-        async with self._opening:
-            if self._finding is None:
-                from trunkline.control.finding import open_finding
-
-                self._finding = await open_finding(self.config.search, self.config.home, self._tasks, shallow=shallow)
-            return self._finding
+        if call.entry is not None and call.method == "tools/call":
+            self._searching.learn(call.scope.user, call.scope.thread or call.caller.owner, call.entry, well=well)
 
     @property
     def discovery(self) -> EnhancedToolDiscovery:
@@ -356,24 +340,16 @@ class Hub:
 
     async def ready(self, seconds: float) -> None:
         """Wait until every server was reached or failed once, at most so long."""
-        tries = [supervisor.first_try.wait() for supervisor, _ in self._supervisors.values()]
-        try:
-            async with asyncio.timeout(seconds):
-                await asyncio.gather(*tries)
-        except TimeoutError:
-            pass
+        await self._fleet.ready(seconds)
 
     async def settle(self) -> None:
         """Wait a moment for servers of which nothing is known yet, and have stale lists read again."""
         await self._registry.settle(self.config.gateway.settle)
-        for supervisor, _ in self._supervisors.values():
-            await supervisor.refresh()
+        await self._fleet.refresh()
 
     def last_words(self, server: str) -> str:
         """What a server last wrote to its standard error: for its operator, not for callers."""
-        words = [connection.last_words for connection in self._live().connections(server)]
-        found = self._supervisors.get(server)
-        return next((text for text in words if text), found[0].last_words if found is not None else "")
+        return self._fleet.last_words(server)
 
     # Hearing.
 
@@ -400,23 +376,23 @@ class Hub:
 
     async def follow_task(self, task: Task) -> bool:
         """Follow a task; its news reach `on_heard`. Legacy servers tell of their tasks unasked, or never."""
-        found = self._supervisors.get(task.server)
-        return found is not None and (task.at is At.LEGACY or await found[0].follow_task(task.own))
+        found = self._fleet.supervisor(task.server)
+        return found is not None and (task.at is At.LEGACY or await found.follow_task(task.own))
 
     def unfollow_task(self, task: Task) -> None:
         """Stop following a task."""
-        found = self._supervisors.get(task.server)
+        found = self._fleet.supervisor(task.server)
         if found is not None and task.at is At.MODERN:
-            found[0].unfollow_task(task.own)
+            found.unfollow_task(task.own)
 
     def notify_owner_lines(self, owner: str, method: str, params: bytes) -> None:
         """Tell the servers on a caller's own connections something, such as that its roots changed."""
-        for connection in self._live().owned(owner):
+        for connection in self._fleet.pool.owned(owner):
             connection.notify(method, params)
 
     async def end_owner(self, owner: str) -> None:
         """A caller left for good, and with it the connections that were its own."""
-        await self._live().end_owner(owner)
+        await self._fleet.pool.end_owner(owner)
 
     # Servers come and go.
 
@@ -424,25 +400,17 @@ class Hub:
         """Take on another configuration; servers that did not change are not touched. Says what changed."""
         config = dataclasses.replace(config, servers={**config.servers, **self._mounted})
         wanted = {name: spec for name, spec in config.servers.items() if spec.enabled}
-        news: list[str] = []
-        for name, spec in list(self._specs.items()):
-            if name not in wanted or wanted[name].fingerprint != spec.fingerprint:
-                news.append(f"{'changed' if name in wanted else 'removed'} {name}")
-                await self._remove(name)
-        if config.search != self.config.search and self._finding is not None:
-            self._finding.close()
-            self._finding = None
+        left = await self._fleet.dismiss(wanted)
+        for name in left:
+            self.tallies.forget(name)
+        self._searching.configure(config.search)
         self.config = config
-        for name, spec in wanted.items():
-            if name not in self._specs:
-                if f"changed {name}" not in news:
-                    news.append(f"added {name}")
-                self._add(spec)
-            self._specs[name] = spec
+        came = self._fleet.enlist(wanted)
         self._join()
         self._views.configure(config)
         self._registry.configure(config)
-        return news
+        news = [f"{'changed' if name in wanted else 'removed'} {name}" for name in left]
+        return news + [f"added {name}" for name in came if name not in left]
 
     async def mount(self, server: MCPServerBase, name: str = "") -> str:
         """Take in a server of this process like any other, under its id or another `name`.
@@ -456,7 +424,9 @@ class Hub:
         await server.start()
         self._mounted[name] = ServerSpec(name, local=Mounted(server, stops=not ran))
         await self.apply(self.config)
-        await self._supervisors[name][0].first_try.wait()
+        supervisor = self._fleet.supervisor(name)
+        if supervisor is not None:  # nobody unmounted it meanwhile
+            await supervisor.first_try.wait()
         return name
 
     async def unmount(self, name: str) -> None:
@@ -471,31 +441,13 @@ class Hub:
         if mounted.stops:
             await mounted.server.stop("It was unmounted.")
 
-    def _add(self, spec: ServerSpec) -> None:
-        self._specs[spec.name] = spec
-        self._registry.add(spec)
-        supervisor = Supervisor(spec, self._live(), self._registry, self._shelf, self._tasks)
-        self._supervisors[spec.name] = supervisor, self._tasks.start(supervisor.run(), name=f"server {spec.name}")
-
-    async def _remove(self, name: str) -> None:
-        del self._specs[name]
-        _, task = self._supervisors.pop(name)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await self._live().remove(name)
-        self._registry.remove(name)
-        self.tallies.forget(name)
-
     def _supervisor_of(self, uri: str, method: str, snapshot: Snapshot) -> Supervisor:
         entry = find_resource(uri, snapshot)
         server = (entry.members or (entry.server,))[0] if entry is not None else snapshot.bare
-        if not server:
+        found = self._fleet.supervisor(server)
+        if found is None:
             raise unknown(Call(method, uri, {}), snapshot)
-        return self._supervisors[server][0]
-
-    def _live(self) -> Pool:
-        assert self._pool is not None, "the hub is open"
-        return self._pool
+        return found
 
     # Called by `open_hub`.
 
@@ -507,7 +459,7 @@ class Hub:
 
     def attach(self, pool: Pool) -> None:
         """Calls go to the servers of this pool."""
-        self._pool = pool
+        self._fleet.attach(pool)
         self._join()
 
     def _join(self) -> None:
@@ -531,7 +483,7 @@ class Hub:
             ElicitStage(self.withdraw),
             self._task_stage,
             BatchStage(self._lanes, coalesce=config.batcher.coalesce),
-            SendStage(self._live(), self._specs, self._report, self.tallies, self._taught),
+            SendStage(self._fleet.pool, self._fleet.specs, self._fleet.report, self.tallies, self._taught),
         )
         self._handler = join(self.stages)
 
@@ -546,7 +498,7 @@ class Hub:
             self._discovery.follow(snapshot)
 
     def _options(self, server: str, tool: str) -> ToolOptions:
-        spec = self._specs.get(server)
+        spec = self._fleet.specs.get(server)
         return options_of(tool, spec.tools) if spec is not None else NO_OPTIONS
 
     def _unit(self, server: str) -> str:
@@ -556,11 +508,11 @@ class Hub:
     def _identity(self, name: str) -> str:
         """Changes with the configuration of a server, or of any in a group."""
         group = self.config.groups.get(name)
-        specs = [self._specs.get(server) for server in (group.servers if group else (name,))]
+        specs = [self._fleet.specs.get(server) for server in (group.servers if group else (name,))]
         return " ".join(spec.fingerprint for spec in specs if spec is not None)
 
     def _limits(self, server: str) -> Limits:
-        spec = self._specs.get(server)
+        spec = self._fleet.specs.get(server)
         batcher = self.config.batcher
         return Limits(spec.concurrency if spec else 1, batcher.max_queue, batcher.max_wait)
 
@@ -568,9 +520,7 @@ class Hub:
         """A server said something outside a call."""
         if self._cache is not None and method.startswith("notifications/") and method.endswith(_CHANGES):
             self._cache.forget(line.server)
-        found = self._supervisors.get(line.server)
-        if found is not None and not line.owner:
-            found[0].hear(method, params)
+        self._fleet.hear(line, method, params)
         for hearer in list(self._hearers):
             hearer(line.server, line.owner, method, params)
 
@@ -580,14 +530,7 @@ class Hub:
 
     def woke(self, line: Line) -> None:
         """A connection was opened, or ended by itself."""
-        found = self._supervisors.get(line.server)
-        if found is not None:
-            found[0].look_again()
-
-    def _report(self, server: str, error: UpstreamError | None) -> None:
-        found = self._supervisors.get(server)
-        if found is not None:
-            found[0].report(error)
+        self._fleet.woke(line)
 
 
 @asynccontextmanager

@@ -214,7 +214,7 @@ class Scene:
 
     def open_things(self) -> Json:
         """What a call leaves behind if it is forgotten: parked, in flight, leased, busy."""
-        pool = inside(self.opened.hub, "_pool")
+        pool = inside(self.opened.hub, "_fleet").pool
         groups: list[list[Any]] = list(inside(pool, "_free").values())
         free = [one for group in groups for one in group]
         lanes = [self.opened.hub.lane(view.name) for view in self.opened.hub.servers()]

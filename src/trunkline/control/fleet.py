@@ -1,0 +1,108 @@
+"""The servers that come and go: a supervisor for each, and what reaches it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from trunkline.config import ServerSpec
+from trunkline.control.registry import Registry
+from trunkline.control.shelf import Shelf
+from trunkline.control.supervisor import Supervisor
+from trunkline.errors import UpstreamError
+from trunkline.tasks import Tasks
+from trunkline.upstream.pool import Line, Pool
+
+
+class Fleet:
+    """Every enabled server, each looked after by a task of its own."""
+
+    def __init__(self, registry: Registry, shelf: Shelf, tasks: Tasks) -> None:
+        self._registry = registry
+        self._shelf = shelf
+        self._tasks = tasks
+        self._pool: Pool | None = None
+        self._watched: dict[str, tuple[Supervisor, asyncio.Task[Any]]] = {}
+        self.specs: dict[str, ServerSpec] = {}
+        """How each is configured."""
+
+    @property
+    def pool(self) -> Pool:
+        """The connections to all of them."""
+        assert self._pool is not None, "the hub is open"
+        return self._pool
+
+    def attach(self, pool: Pool) -> None:
+        """Reach servers by the connections of this pool."""
+        self._pool = pool
+
+    async def dismiss(self, wanted: Mapping[str, ServerSpec]) -> list[str]:
+        """End those that are wanted no more, or otherwise than they are; says which."""
+        leaving = [
+            name
+            for name, spec in self.specs.items()
+            if name not in wanted or wanted[name].fingerprint != spec.fingerprint
+        ]
+        for name in leaving:
+            del self.specs[name]
+            _, task = self._watched.pop(name)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await self.pool.remove(name)
+            self._registry.remove(name)
+        return leaving
+
+    def enlist(self, wanted: Mapping[str, ServerSpec]) -> list[str]:
+        """Begin with those that are not there yet; says which."""
+        coming = [name for name in wanted if name not in self.specs]
+        self.specs.update(wanted)
+        for name in coming:
+            spec = wanted[name]
+            self._registry.add(spec)
+            supervisor = Supervisor(spec, self.pool, self._registry, self._shelf, self._tasks)
+            self._watched[name] = supervisor, self._tasks.start(supervisor.run(), name=f"server {name}")
+        return coming
+
+    def supervisor(self, server: str) -> Supervisor | None:
+        """Who looks after a server; nobody when it has left."""
+        found = self._watched.get(server)
+        return found[0] if found is not None else None
+
+    async def ready(self, seconds: float) -> None:
+        """Wait until every server was reached or failed once, at most so long."""
+        tries = [supervisor.first_try.wait() for supervisor, _ in self._watched.values()]
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*tries)
+        except TimeoutError:
+            pass
+
+    async def refresh(self) -> None:
+        """Have stale lists read again."""
+        for supervisor, _ in list(self._watched.values()):
+            await supervisor.refresh()
+
+    def last_words(self, server: str) -> str:
+        """What a server last wrote to its standard error."""
+        words = [connection.last_words for connection in self.pool.connections(server)]
+        found = self.supervisor(server)
+        return next((text for text in words if text), found.last_words if found is not None else "")
+
+    def hear(self, line: Line, method: str, params: bytes) -> None:
+        """A server said something outside a call; what it says on a caller's own connection is for that caller."""
+        found = self.supervisor(line.server)
+        if found is not None and not line.owner:
+            found.hear(method, params)
+
+    def woke(self, line: Line) -> None:
+        """A connection was opened, or ended by itself."""
+        found = self.supervisor(line.server)
+        if found is not None:
+            found.look_again()
+
+    def report(self, server: str, error: UpstreamError | None) -> None:
+        """A call of a server was answered, or could not be made."""
+        found = self.supervisor(server)
+        if found is not None:
+            found.report(error)
