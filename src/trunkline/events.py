@@ -65,3 +65,21 @@ class Emitter:
             listeners.remove(listener)
         if not listeners:
             self._listeners.pop(kind, None)
+
+
+class Audible:
+    """What others can listen to: it tells them by its `_events`."""
+
+    _events: Emitter
+
+    @overload
+    def on(self, event: type[E], listener: Callable[[E], object]) -> Callable[[], None]: ...
+    @overload
+    def on(self, event: str, listener: Callable[[Any], object]) -> Callable[[], None]: ...
+    def on(self, event: type[Event] | str, listener: Callable[[Any], object]) -> Callable[[], None]:
+        """Hear of an event, named by its class or its name; call what is returned to stop."""
+        return self._events.on(event, listener)
+
+    def off(self, event: type[Event] | str, listener: Callable[[Any], object]) -> None:
+        """Hear of it no longer."""
+        self._events.off(event, listener)

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 from trunkline.authoring.during import Alone, Counterpart, calling
 from trunkline.authoring.events import (
@@ -28,7 +28,7 @@ from trunkline.authoring.prompts import Prompt, PromptResult, read_messages
 from trunkline.authoring.resources import Resource, ResourceContent, ResourceTemplate, read_contents
 from trunkline.authoring.threads import run
 from trunkline.errors import ConfigError, UnknownNameError
-from trunkline.events import E, Emitter, Event
+from trunkline.events import Audible, Emitter
 
 log = logging.getLogger("trunkline")
 
@@ -67,7 +67,7 @@ class CapabilityStatistics:
     subscriptions: int
 
 
-class ServerCapabilitiesManager:
+class ServerCapabilitiesManager(Audible):
     """Resources by address, templates and prompts in the order they came; the first that fits is taken."""
 
     def __init__(
@@ -89,18 +89,6 @@ class ServerCapabilitiesManager:
         """Called when a list is no longer what it was; a server tells its callers by it."""
         self.updated: Callable[[str], object] = _nothing
         """Called with the address of a resource that changed."""
-
-    @overload
-    def on(self, event: type[E], listener: Callable[[E], object]) -> Callable[[], None]: ...
-    @overload
-    def on(self, event: str, listener: Callable[[Any], object]) -> Callable[[], None]: ...
-    def on(self, event: type[Event] | str, listener: Callable[[Any], object]) -> Callable[[], None]:
-        """Hear of an event, named by its class or its name; call what is returned to stop."""
-        return self._events.on(event, listener)
-
-    def off(self, event: type[Event] | str, listener: Callable[[Any], object]) -> None:
-        """Hear of it no longer."""
-        self._events.off(event, listener)
 
     # Resources.
 

@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, cast
 
 from trunkline.authoring.capabilities import Kind, ServerCapabilitiesManager
 from trunkline.authoring.content import told
@@ -27,7 +27,7 @@ from trunkline.authoring.toolbox import Toolbox
 from trunkline.balance.roster import CONNECTED, ServerInfo
 from trunkline.catalog.annotations import requires_confirmation
 from trunkline.errors import RefusedError, TrunklineError, UnknownNameError
-from trunkline.events import E, Emitter, Event
+from trunkline.events import Audible, Emitter
 from trunkline.tool import Tool, ToolResult
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ AnswerHere = Callable[[Question], Any]
 """Answers a tool's question in a call from Python: `{"action": "accept", "content": {…}}`, or something to await."""
 
 
-class MCPServerBase:
+class MCPServerBase(Audible):
     """A server to derive from: register tools in `__init__`, and give `on_init`, `on_start` or `on_stop` a body.
 
     Its options are those of `MCPServerBaseConfig`, as an object or by name.
@@ -74,18 +74,6 @@ class MCPServerBase:
         """Runs at every stop; its questions are withdrawn by then, and calls that waited for them cancelled."""
 
     # Hearing.
-
-    @overload
-    def on(self, event: type[E], listener: Callable[[E], object]) -> Callable[[], None]: ...
-    @overload
-    def on(self, event: str, listener: Callable[[Any], object]) -> Callable[[], None]: ...
-    def on(self, event: type[Event] | str, listener: Callable[[Any], object]) -> Callable[[], None]:
-        """Hear of an event, named by its class or its name; call what is returned to stop."""
-        return self._events.on(event, listener)
-
-    def off(self, event: type[Event] | str, listener: Callable[[Any], object]) -> None:
-        """Hear of it no longer."""
-        self._events.off(event, listener)
 
     # Life.
 

@@ -24,7 +24,7 @@ from trunkline.call.batchgroups import Group, Groups, busy
 from trunkline.call.batchrequest import BatchExecutor, BatchRequest, BatchResult, read_results
 from trunkline.catalog.digest import digest
 from trunkline.errors import CancelledCallError, ConfigError, UpstreamError, UpstreamTimeoutError
-from trunkline.events import Emitter
+from trunkline.events import Audible, Emitter
 from trunkline.tasks import Tasks
 
 __all__ = [
@@ -45,7 +45,7 @@ __all__ = [
 Key = tuple[str, str, str, str]
 
 
-class RequestBatcher:
+class RequestBatcher(Audible):
     """Gathers requests by server, and has a bounded number of batches in flight.
 
     What waits for a server becomes due on the next turn of the loop if the server has nothing in flight; otherwise when
@@ -77,7 +77,6 @@ class RequestBatcher:
         self._context = copy_context()
         self._request_ids, self._batch_ids = itertools.count(1), itertools.count(1)
         self._events = Emitter(BatchStarted, BatchCompleted, BatchFailed, RequestQueued, FlushTriggered)
-        self.on, self.off = self._events.on, self._events.off
 
     @property
     def queue_size(self) -> int:

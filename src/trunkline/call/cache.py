@@ -17,7 +17,7 @@ from trunkline.call.kept import Kept, Reason, copied, immutable
 from trunkline.catalog.digest import digest, digest_json
 from trunkline.catalog.globs import Glob
 from trunkline.errors import ConfigError, UpstreamTimeoutError
-from trunkline.events import Emitter, Event
+from trunkline.events import Audible, Emitter, Event
 from trunkline.tool import ToolResult
 
 T = TypeVar("T")
@@ -132,7 +132,7 @@ class CacheClear(Event):
     namespace: str = ""
 
 
-class ToolCache(Generic[T]):
+class ToolCache(Audible, Generic[T]):
     """Values by key, each for a limited time, in limited space; for one event loop.
 
     Values cannot be changed through the cache: immutable ones are handed out as they are, all others are copied on
@@ -155,10 +155,6 @@ class ToolCache(Generic[T]):
         self._destroyed = False
         self._cleanup_at = clock() + self.config.cleanup_interval if self.config.enable_auto_cleanup else math.inf
         self._events = Emitter(CacheHit, CacheMiss, CacheSet, CacheEvict, CacheClear)
-        self.on = self._events.on
-        """Hear of an event, named by its class or its name; call what is returned to stop."""
-        self.off = self._events.off
-        """Hear of it no longer."""
 
     @staticmethod
     def generate_key(name: str, args: Mapping[str, Any] | bytes | None = None) -> str:

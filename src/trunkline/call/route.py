@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from random import Random
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from trunkline.balance.affinity import Affinity, AffinityRule
 from trunkline.balance.budget import RetryBudget
@@ -33,7 +33,7 @@ from trunkline.call.routing import (
     RoutingDecision,
 )
 from trunkline.errors import ConfigError, NoServerError
-from trunkline.events import E, Emitter, Event
+from trunkline.events import Audible, Emitter
 from trunkline.tool import Tool
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ SURE: Mapping[Strategy, float] = {
 }
 
 
-class ToolRouter:
+class ToolRouter(Audible):
     """Chooses a server for each call; `run` also makes the call, and tries the next server if it fails.
 
     Filters come first (the tool's own server, who has the tool, category, annotations, capabilities), then affinity,
@@ -87,18 +87,6 @@ class ToolRouter:
             fallback_strategy=self.config.fallback_strategy,
             destructive_fallback=self.config.destructive_fallback,
         )
-
-    @overload
-    def on(self, event: type[E], listener: Callable[[E], object]) -> Callable[[], None]: ...
-    @overload
-    def on(self, event: str, listener: Callable[[Any], object]) -> Callable[[], None]: ...
-    def on(self, event: type[Event] | str, listener: Callable[[Any], object]) -> Callable[[], None]:
-        """Hear of an event; call what is returned to stop."""
-        return self._events.on(event, listener)
-
-    def off(self, event: type[Event] | str, listener: Callable[[Any], object]) -> None:
-        """Hear of it no longer."""
-        self._events.off(event, listener)
 
     def register_server(
         self, server_id: str, capabilities: Iterable[str] = (), *, tools: Iterable[str] | None = None

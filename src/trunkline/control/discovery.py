@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any
 
 from trunkline.balance.offers import UnifiedTool
 from trunkline.balance.roster import ServerInfo
@@ -24,13 +24,13 @@ from trunkline.control.paging import ToolPages, as_definition, read_pages, versi
 from trunkline.control.said import Said
 from trunkline.control.tool_info import EnhancedToolInfo, read_definition, read_entry, read_tool
 from trunkline.errors import ConfigError, TrunklineError
-from trunkline.events import E, Emitter, Event
+from trunkline.events import Audible, Emitter
 from trunkline.model import Entry, Snapshot, State
 from trunkline.tool import Annotations, Safety
 from trunkline.wire.members import decode_object
 
 
-class EnhancedToolDiscovery:
+class EnhancedToolDiscovery(Audible):
     """Every tool of every server that was discovered; records are frozen, lists are the caller's own.
 
     A hub has one that follows its servers and its calls: `hub.discovery`.
@@ -61,18 +61,6 @@ class EnhancedToolDiscovery:
         """Servers that the manager knows from here."""
         self._followed: dict[str, dict[str, tuple[Entry, str]]] = {}
         """Of servers of a hub: what was read of each tool, and the server's version."""
-
-    @overload
-    def on(self, event: type[E], listener: Callable[[E], object]) -> Callable[[], None]: ...
-    @overload
-    def on(self, event: str, listener: Callable[[Any], object]) -> Callable[[], None]: ...
-    def on(self, event: type[Event] | str, listener: Callable[[Any], object]) -> Callable[[], None]:
-        """Hear of an event; call what is returned to stop."""
-        return self._events.on(event, listener)
-
-    def off(self, event: type[Event] | str, listener: Callable[[Any], object]) -> None:
-        """Hear of it no longer."""
-        self._events.off(event, listener)
 
     # Learning.
 

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from random import Random
 from types import TracebackType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from trunkline.balance.budget import RetryBudget
 from trunkline.balance.circle import Circle
@@ -36,7 +36,7 @@ from trunkline.control.grouping import (
     ToolPreferenceSet,
 )
 from trunkline.errors import ConfigError, NoServerError, UnknownNameError
-from trunkline.events import E, Emitter, Event
+from trunkline.events import Audible, Emitter
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ class _Way:
     repeatable: bool
 
 
-class MultiServerManager:
+class MultiServerManager(Audible):
     """Servers, groups and tools; `select_server` chooses a server, `execute_tool` also makes the call."""
 
     def __init__(
@@ -125,18 +125,6 @@ class MultiServerManager:
         self._tallies: dict[str, Tally] = {}
         self._degraded: set[str] = set()
         self._ways: dict[tuple[str, str | None], _Way] = {}
-
-    @overload
-    def on(self, event: type[E], listener: Callable[[E], object]) -> Callable[[], None]: ...
-    @overload
-    def on(self, event: str, listener: Callable[[Any], object]) -> Callable[[], None]: ...
-    def on(self, event: type[Event] | str, listener: Callable[[Any], object]) -> Callable[[], None]:
-        """Hear of an event; call what is returned to stop."""
-        return self._events.on(event, listener)
-
-    def off(self, event: type[Event] | str, listener: Callable[[Any], object]) -> None:
-        """Hear of it no longer."""
-        self._events.off(event, listener)
 
     def add_server(self, server: ServerInfo) -> None:
         """Let a server take part; to change one, say `update_server`."""

@@ -8,13 +8,13 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import msgspec
 
 from trunkline.control.change import Chronicle, ToolChange, ToolChanged
 from trunkline.control.shelf import file_name, write_anew
-from trunkline.events import E, Emitter, Event
+from trunkline.events import Audible, Emitter
 from trunkline.model import Kind, Listing, Snapshot
 from trunkline.tasks import Tasks
 
@@ -27,7 +27,7 @@ LAST_NOTES = 2.0
 """Seconds that the end waits for what is being noted."""
 
 
-class History:
+class History(Audible):
     """One file for each server; without a folder, what was seen since the start. Files are touched in threads only."""
 
     def __init__(
@@ -40,14 +40,6 @@ class History:
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._seen: dict[str, Listing] = {}
         self._noting: set[asyncio.Task[Any]] = set()
-
-    @overload
-    def on(self, event: type[E], listener: Callable[[E], object]) -> Callable[[], None]: ...
-    @overload
-    def on(self, event: str, listener: Callable[[Any], object]) -> Callable[[], None]: ...
-    def on(self, event: type[Event] | str, listener: Callable[[Any], object]) -> Callable[[], None]:
-        """Hear of changes (`tool_changed`); call what is returned to stop."""
-        return self._events.on(event, listener)
 
     async def note(self, server: str, items: Sequence[bytes], *, whole: bool = True) -> list[ToolChange]:
         """Compare a server's tools with those it had; the first list of all changes nothing."""

@@ -20,7 +20,7 @@ from trunkline.call.elicit.kinds import (
     SecretRequest,
 )
 from trunkline.errors import ConfigError
-from trunkline.events import Emitter, Event
+from trunkline.events import Audible, Emitter, Event
 from trunkline.tasks import Tasks
 
 DISABLED = "Elicitation is disabled"
@@ -71,7 +71,7 @@ class _Pending:
     end: asyncio.Future[ElicitationResponse]
 
 
-class ElicitationManager:
+class ElicitationManager(Audible):
     """Puts questions and knows which wait; `request` never raises for what a person, handler or clock does."""
 
     def __init__(self, config: ElicitationManagerConfig | None = None, **options: Unpack[ConfigOptions]) -> None:
@@ -89,14 +89,6 @@ class ElicitationManager:
         self.form = asks.form
         self.get_secret = asks.get_secret
         self.file = asks.file
-
-    def on(self, event: type[E] | str, listener: Callable[[E], object]) -> Callable[[], None]:
-        """Hear of an event; call what is returned to stop."""
-        return self._events.on(event, listener)
-
-    def off(self, event: type[E] | str, listener: Callable[[E], object]) -> None:
-        """Hear of it no longer."""
-        self._events.off(event, listener)
 
     def register_handler(self, handler: ElicitationHandler | None) -> None:
         """Let another handler ask from now on."""
