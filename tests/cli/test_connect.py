@@ -10,6 +10,7 @@ import pytest
 from tests.cli.test_commands import run
 from tests.cli.test_imports import home, lay, ours, typed
 from tests.clients.scene import FILES
+from trunkline.clients import jsonc
 
 __all__ = ["home"]
 
@@ -80,22 +81,60 @@ def test_what_was_imported_is_replaced_and_comes_back(home: dict[str, str]) -> N
     assert file.read_bytes() == data
 
 
-def test_a_file_that_others_changed_since_is_only_put_back_by_force(home: dict[str, str]) -> None:
+def test_in_a_file_that_others_changed_since_only_our_change_is_taken_back(home: dict[str, str]) -> None:
+    file = cursor(home)
+    data = file.read_text()
+    run("connect", "cursor", "--yes", env=home)
+    file.write_text(file.read_text().replace("issues", "tickets"))
+
+    undone = run("undo", "cursor", env=home)
+    again = run("undo", "cursor", env=home)
+
+    assert (undone.returncode, again.returncode) == (0, 1)
+    assert "trunkline" in undone.stdout
+    assert "somebody else" in undone.stderr
+    assert file.read_text() == data.replace("issues", "tickets")
+
+
+def test_what_was_replaced_comes_back_into_a_file_that_others_changed_since(home: dict[str, str]) -> None:
+    file = cursor(home)
+    before = jsonc.read(file.read_text())
+    run("import", "cursor", "--yes", "--no-start", env=home)
+    run("connect", "cursor", "--replace", "--yes", env=home)
+    changed = jsonc.read(file.read_text())
+    changed["mcpServers"]["notion"] = {"command": "another"}
+    file.write_text(json.dumps(changed))
+
+    undone = run("undo", "cursor", env=home)
+
+    after = jsonc.read(file.read_text())
+    assert undone.returncode == 0
+    assert "trunkline" not in after["mcpServers"]
+    assert after["mcpServers"]["linear"] == before["mcpServers"]["linear"]
+    assert after["mcpServers"]["notion"] == {"command": "another"}
+
+
+def test_by_force_the_whole_file_is_put_back(home: dict[str, str]) -> None:
     file = cursor(home)
     data = file.read_bytes()
     run("connect", "cursor", "--yes", env=home)
     file.write_text(file.read_text().replace("issues", "tickets"))
-    changed = file.read_bytes()
 
-    refused = run("undo", "cursor", env=home)
-    kept = file.read_bytes()
     forced = run("undo", "cursor", "--force", env=home)
 
-    assert (refused.returncode, forced.returncode) == (1, 0)
-    assert "tickets" in refused.stdout
-    assert "--force" in refused.stderr
-    assert kept == changed
+    assert forced.returncode == 0
     assert file.read_bytes() == data
+
+
+def test_a_file_that_became_unreadable_is_left_alone(home: dict[str, str]) -> None:
+    file = cursor(home)
+    run("connect", "cursor", "--yes", env=home)
+    file.write_text("{ broken")
+
+    refused = run("undo", "cursor", env=home)
+
+    assert refused.returncode == 2
+    assert file.read_text() == "{ broken"
 
 
 def test_a_project_has_a_configuration_of_its_own_and_leaves_no_trace(home: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.clients.scene import TARGETS, Machine, client_of
 from trunkline.clients.backup import backups, changed_since, restore, write
 from trunkline.clients.client import CLIENTS
-from trunkline.clients.connection import Change, gateway_url, own_entry, plan
+from trunkline.clients.connection import Change, gateway_url, own_entry, plan, taken_back
 from trunkline.clients.document import Document
 from trunkline.clients.place import Place
 from trunkline.clients.server import entries
@@ -198,6 +198,22 @@ def test_replacing_takes_out_what_trunkline_has_and_nothing_else(name: str, mach
     assert names == [one for one in before if one != taken.name] + ["trunkline"]
     undo(machine)
     assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("name", [name for name in TARGETS if name != "cursor-empty"])
+def test_a_change_is_taken_back_out_of_a_file_that_others_changed_since(name: str, machine: Machine) -> None:
+    taken = machine.find(name).servers[0]
+    path, place = machine.lay(name), machine.target(name)
+    before = Document.of(path, place.format, path.read_bytes())
+    change = connect(machine, name, known={"renamed": taken.spec})
+    theirs = (*place.keys[0], "theirs")
+    entry = {"command": "theirs", **({"name": "theirs"} if place.listed else {})}
+
+    now = Document.of(path, place.format, path.read_bytes()).with_entry(theirs, entry, listed=place.listed)
+    after = taken_back(now, before, place, change.touched)
+
+    kept = dict(entries(after.value(), place.keys[0]))
+    assert kept == {**dict(entries(before.value(), place.keys[0])), "theirs": entry}
 
 
 def test_a_server_whose_secret_was_moved_is_recognised_and_one_with_another_argument_is_not(machine: Machine) -> None:

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from trunkline.cli.around import Ours, check_clients, here, ours
 from trunkline.cli.ask import agrees, can_ask
 from trunkline.cli.output import print_json, print_table, say
-from trunkline.clients.backup import Backup, backups, changed_since, restore, write
+from trunkline.clients.backup import Backup, backups, changed_since, restore, settle, write
 from trunkline.clients.client import CLIENTS, Client
-from trunkline.clients.connection import Change, address_of, difference, gateway_url, own_entry, plan
+from trunkline.clients.connection import Change, address_of, difference, gateway_url, own_entry, plan, taken_back
 from trunkline.clients.document import Document
 from trunkline.clients.file import check_writable, look
 from trunkline.clients.place import Around, Place, places, target
@@ -64,13 +64,15 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
         "undo",
         parents=[common],
         help="take back the last `connect`",
-        description="Put a client's configuration back as it was before the last `trunkline connect`, to the byte. A "
-        "file that somebody else changed since is left alone, unless --force says otherwise.",
+        description="Put a client's configuration back as it was before the last `trunkline connect`, to the byte. In "
+        "a file that somebody else changed since, only what `connect` wrote is taken back.",
         epilog=UNDO_EXAMPLES + CODES,
         formatter_class=raw,
     )
     undo.add_argument("client", nargs="?", metavar="CLIENT", help="of this client (default: the last of all)")
-    undo.add_argument("--force", action="store_true", help="also if that loses what others changed since")
+    undo.add_argument(
+        "--force", action="store_true", help="put the whole file back, and lose what others changed since"
+    )
     undo.set_defaults(run=_undo)
 
 
@@ -120,7 +122,9 @@ def _carry_out(options: argparse.Namespace, own: Ours, client: Client, change: C
         if not agrees(f"Write this into {path}?"):
             say("Nothing was written.")
             return 1
-    record = write(own.config.home, client.name, change.original, change.after.data, time.time())
+    record = write(
+        own.config.home, client.name, change.original, change.after.data, time.time(), touched=change.touched
+    )
     _done(
         options,
         {"client": client.name, "file": str(path), "changed": True, "backup": str(record)}
@@ -197,12 +201,8 @@ def _undo(options: argparse.Namespace) -> int:
         say(f"There is nothing to undo{f' of {options.client}' if options.client else ''}.")
         return 1
     backup = found[0]
-    if changed_since(backup):
-        print(_lost(backup))
-        if not options.force:
-            say(f"{backup.path} was changed since by somebody else, so it was left alone.")
-            say("To put the old file back all the same, and lose the lines above with a minus: --force")
-            return 1
+    if changed_since(backup) and not options.force:
+        return _take_out(backup)
     check_writable(look(backup.path))
     restore(backup)
     when = datetime.fromtimestamp(backup.time).astimezone().isoformat(" ", "seconds")
@@ -211,16 +211,24 @@ def _undo(options: argparse.Namespace) -> int:
     return 0
 
 
-def _lost(backup: Backup) -> str:
-    """What going back would change in the file as it is now."""
-    place = next((place for place in places(backup.client, here()) if place.path == backup.path), None)
-    texts: list[str] = []
-    values: list[Any] = []
-    for data in (look(backup.path).data, backup.before()):
-        text = (data or b"").decode("utf-8", "replace")
-        texts.append(text)
-        try:
-            values.append(Document.of(backup.path, place.format if place else "json", data or b"").value())
-        except ConfigError:
-            return "(The file cannot be read, and so cannot be compared.)"
-    return difference(texts[0], texts[1], values)
+def _take_out(backup: Backup) -> int:
+    """Undo a change in a file that others changed since: only what the change touched is put back."""
+    place = _place_of(backup, here())
+    now, data = look(backup.path), backup.before()
+    if place is None or not backup.touched or now.data is None:
+        say(f"{backup.path} was changed since by somebody else, so it was left alone.")
+        say("To put the old file back all the same: --force")
+        return 1
+    check_writable(now)
+    current = Document.of(backup.path, place.format, now.data)
+    before = Document.of(backup.path, place.format, place.preamble.encode() if data is None else data)
+    after = taken_back(current, before, place, backup.touched)
+    print(difference(current.text, after.text, [current.value(), after.value()]))
+    settle(backup, now, after.data)
+    say(f"{backup.path} was changed since by somebody else, so only this was taken back.")
+    return 0
+
+
+def _place_of(backup: Backup, around: Around) -> Place | None:
+    known = [*places(backup.client, around), *(target(backup.client, around, project=where) for where in (False, True))]
+    return next((place for place in known if place is not None and place.path == backup.path), None)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from trunkline.clients.file import Original, look, missing_folders, remove, replace
+from trunkline.clients.place import Keys
 from trunkline.errors import ConfigError
 
 
@@ -28,6 +30,8 @@ class Backup:
     """The digest of what was written."""
     folders: tuple[Path, ...] = ()
     existed: bool = True
+    touched: tuple[Keys, ...] = ()
+    """Where the entries stand that were written or taken out."""
 
     @property
     def kept(self) -> Path:
@@ -44,7 +48,9 @@ class Backup:
             raise ConfigError(f"The backup {self.kept} cannot be read: {error.strerror}.") from error
 
 
-def write(home: Path, client: str, original: Original, data: bytes, now: float) -> Path:
+def write(
+    home: Path, client: str, original: Original, data: bytes, now: float, *, touched: Iterable[Keys] = ()
+) -> Path:
     """Change a client's file, after what it was is safe; where that is noted."""
     folder = home / "backups"
     try:
@@ -53,7 +59,8 @@ def write(home: Path, client: str, original: Original, data: bytes, now: float) 
         if original.data is not None:
             _write_private(record.with_suffix(".before"), original.data)
         # The record is there before the change: a crash in between leaves one too many, never one too few.
-        _write_private(record, json.dumps(_known(client, original, data, now), indent=2).encode())
+        known = _known(client, original, data, now) | {"touched": [list(keys) for keys in touched]}
+        _write_private(record, json.dumps(known, indent=2).encode())
     except OSError as error:
         raise ConfigError(
             f"No backup can be made in {folder}: {error.strerror or error}.", hint="Nothing was changed."
@@ -88,6 +95,12 @@ def restore(backup: Backup) -> None:
     _forget(backup.record)
 
 
+def settle(backup: Backup, now: Original, data: bytes) -> None:
+    """Write the file as it is without our change, and forget the backup."""
+    replace(now, data, now.mode)
+    _forget(backup.record)
+
+
 def _known(client: str, original: Original, data: bytes, now: float) -> dict[str, Any]:
     return {
         "client": client,
@@ -114,6 +127,7 @@ def _read(record: Path) -> Backup | None:
             str(known["after"]),
             tuple(Path(folder) for folder in known["folders"]),
             bool(known["existed"]),
+            tuple(tuple(map(str, keys)) for keys in known.get("touched", ())),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return None  # not one of ours

@@ -11,7 +11,7 @@ from typing import Any, cast
 from trunkline.clients.client import ENTRY, Client, bridge
 from trunkline.clients.document import Document
 from trunkline.clients.file import Original, check_writable, look
-from trunkline.clients.place import Around, Place
+from trunkline.clients.place import Around, Keys, Place
 from trunkline.clients.same import is_trunkline, same, same_address
 from trunkline.clients.secret import hidden, printable
 from trunkline.clients.server import entries, read
@@ -26,8 +26,13 @@ class Change:
     original: Original
     before: Document
     after: Document
-    replaced: tuple[str, ...] = ()
-    """Servers that are taken out, since Trunkline has them."""
+    touched: tuple[Keys, ...] = ()
+    """Where the entries stand that are written or taken out: Trunkline's own first."""
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """Servers that are taken out, since Trunkline has them."""
+        return tuple(keys[-1] for keys in self.touched[1:])
 
     @property
     def needed(self) -> bool:
@@ -65,13 +70,28 @@ def plan(
     after = before
     if found != {**kept, **entry}:
         after = before.with_entry((*keys, name), {**kept, **entry}, listed=place.listed)
-    replaced: list[str] = []
+    touched: list[Keys] = [(*keys, name)]
     for server in read(place, value, around).servers:
         if server.name != name and any(same(spec, server.spec) for spec in (known or {}).values()):
             after = after.without_entry(server.keys)
-            replaced.append(server.name)
+            touched.append(server.keys)
     fresh = Document(before.path, before.format, "") if original.data is None else before
-    return Change(original, fresh, after, tuple(replaced))
+    return Change(original, fresh, after, tuple(touched))
+
+
+def taken_back(now: Document, before: Document, place: Place, touched: Iterable[Keys]) -> Document:
+    """A file that others changed meanwhile, with the entries that a change touched as they were before it.
+
+    What was taken out and is there again stays as it is.
+    """
+    own, *replaced = touched
+    was = dict(entries(before.value(), own[:-1]))
+    after = now.with_entry(own, was[own[-1]], listed=place.listed) if own[-1] in was else now.without_entry(own)
+    for keys in replaced:
+        was, there = dict(entries(before.value(), keys[:-1])), dict(entries(now.value(), keys[:-1]))
+        if keys[-1] in was and keys[-1] not in there:
+            after = after.with_entry(keys, was[keys[-1]], listed=place.listed)
+    return after
 
 
 _ADDRESS = frozenset(
