@@ -7,6 +7,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from trunkline.authoring.capabilities import Kind, ServerCapabilitiesManager
@@ -248,6 +249,8 @@ class MCPServerBase(Audible):
 
     async def serve_lines(self, lines: AsyncIterable[bytes], write: Callable[[bytes], object]) -> None:
         """Serve one caller, whose messages are lines, until it has no more; a hub talks to a mounted server so."""
+        # The SDK takes a second to import: in a thread, so that a hub's calls go on meanwhile.
+        await asyncio.to_thread(import_module, "trunkline.authoring.lines")
         from trunkline.authoring.lines import serve_lines
 
         await serve_lines(await self.protocol(), lines, write)
