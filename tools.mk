@@ -6,11 +6,14 @@
 NPM := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm --ignore-scripts --no-audit --no-fund --loglevel=error
 COMPILE := $(VENV)/bin/uv pip compile -q --universal --generate-hashes --no-header --no-annotate --python-version 3.11
 
+FRAMEWORKS := anthropic google-genai openai openai-agents 'pydantic-ai-slim[mcp,openai]'
+LANGCHAIN := langchain 'langchain-mcp-adapters>=0.3.2' langchain-openai
+
 UNFUNDED := const lock = require("./.tools/lock/package-lock.json"); \
 	for (const one of Object.values(lock.packages)) delete one.funding; \
 	console.log(JSON.stringify(lock, null, 2))
 
-.tools/done: .tools/node.done .tools/legacy.done .tools/servers.done
+.tools/done: .tools/node.done .tools/legacy.done .tools/servers.done .tools/frameworks.done .tools/langchain.done
 	@touch $@
 
 # The node of the virtual environment: the one of the machine may be too old for the Inspector.
@@ -30,9 +33,12 @@ lock: locktools
 # npm locks in an empty folder: from one with packages it takes over what only this machine needs.
 # The overrides in package.json name the last versions that our package index has for every platform.
 # The lock file goes without addresses, of packages as of those who ask for money.
+# LangChain's adapters want the SDK of the 1.x line, and so an environment without Trunkline.
 locktools: $(VENV)/dev.done
 	echo mcp==1.30.0 | $(COMPILE) - -o requirements/legacy.txt
 	printf 'mcp-server-git\nmcp-server-time\n' | $(COMPILE) - -o requirements/servers.txt
+	printf '%s\n' $(FRAMEWORKS) | $(COMPILE) pyproject.toml - -o requirements/frameworks.txt
+	printf '%s\n' $(LANGCHAIN) | $(COMPILE) - -o requirements/langchain.txt
 	@rm -rf .tools/lock && mkdir -p .tools/lock && cp tests/real/package.json .tools/lock
 	$(NPM) --prefix .tools/lock install --package-lock-only --omit-lockfile-registry-resolved
 	@$(BIN)/node -e '$(UNFUNDED)' > tests/real/package-lock.json

@@ -163,6 +163,15 @@ class Hub:
             raise ServerRefusedError(str(error.get("message", "")), code=error.get("code", 0), data=error.get("data"))
         return result_of(reply.result)
 
+    async def answer(self, asked: object, *, format: str, user: str = "", thread: str = "") -> dict[str, Any]:
+        """Make the call that a model asks for, as its vendor's SDK hands it over, and answer as the vendor takes it.
+
+        What goes wrong with the call is told to the model, not raised; `format` is that of `tools`.
+        """
+        from trunkline.control.answering import answer
+
+        return await answer(partial(self.call, user=user, thread=thread), asked, format)
+
     def use(self, middleware: ToolMiddleware) -> Hub:
         """Run `middleware` around every call of a tool, whoever makes it."""
         self._middleware.append(middleware)

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
 server = MCPServer("clock", instructions="Tells the time.", version="1.0.0")
@@ -18,7 +19,7 @@ def _now(zone: str) -> datetime:
     try:
         return datetime.now(ZoneInfo(zone))
     except (ZoneInfoNotFoundError, ValueError):
-        raise ValueError(f"There is no time zone {zone!r}. Write it like Europe/Oslo.") from None
+        raise ToolError(f"There is no time zone {zone!r}. Write it like Europe/Oslo.") from None
 
 
 @server.tool(annotations=READS)

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
 server = MCPServer("notes", instructions="Keeps short notes. Ask before you delete one.", version="1.0.0")
@@ -47,7 +48,7 @@ def read_note(title: str) -> str:
     """One note's text."""
     notes = _load()
     if title not in notes:
-        raise ValueError(f"There is no note {title!r}. There are: {', '.join(sorted(notes))}.")
+        raise ToolError(f"There is no note {title!r}. There are: {', '.join(sorted(notes))}.")
     return notes[title]
 
 
@@ -63,7 +64,7 @@ def delete_note(title: str) -> str:
     """Throw a note away for good."""
     notes = _load()
     if notes.pop(title, None) is None:
-        raise ValueError(f"There is no note {title!r}.")
+        raise ToolError(f"There is no note {title!r}.")
     _save(notes)
     return f"Deleted {title!r}."
 

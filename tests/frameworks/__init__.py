@@ -1,0 +1,1 @@
+"""Agents of other frameworks, with models that run here: each example of the documentation, as its file stands."""
