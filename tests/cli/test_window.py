@@ -222,9 +222,9 @@ def test_paused_and_called_back_it_goes_on(home: dict[str, str]) -> None:
 
 
 @contextmanager
-def top(home: dict[str, str], url: str, *words: str, **size: int) -> Generator[Window]:
+def top(home: dict[str, str], url: str, *words: str, columns: int = 100, lines: int = 30) -> Generator[Window]:
     """`trunkline top` in a window."""
-    with window("top", "--url", url, *words, env=home, **size) as seen:
+    with window("top", "--url", url, *words, env=home, columns=columns, lines=lines) as seen:
         yield seen
 
 

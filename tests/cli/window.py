@@ -61,7 +61,9 @@ class Window:
 
     def resize(self, columns: int, lines: int) -> None:
         """Make the window another size; the command is told."""
+        cut = max(self._screen.lines - lines, 0)
         self._screen.resize(lines, columns)
+        self._screen.cursor.y = max(self._screen.cursor.y - cut, 0)  # which pyte forgets when it cuts lines at the top
         self.columns = columns
         fcntl.ioctl(self._near, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
@@ -84,10 +86,19 @@ class Window:
             return file.read().rpartition(")")[2].split()[0] == "T"
 
     @property
+    def other_screen(self) -> bool:
+        """Whether the command has the screen for itself, above what a shell wrote."""
+        return self.raw.rfind(b"\x1b[?1049h") > self.raw.rfind(b"\x1b[?1049l")
+
+    @property
+    def cursor_shown(self) -> bool:
+        """Whether a person sees where they type."""
+        return not self._screen.cursor.hidden
+
+    @property
     def echoes(self) -> bool:
         """Whether what is typed is shown, a line at a time, as in any shell."""
-        wanted = termios.ECHO | termios.ICANON
-        return termios.tcgetattr(self._near)[3] & wanted == wanted
+        return echoes(self._near)
 
     def _read(self, seconds: float = 0.2) -> bool:
         if not select.select([self._near], [], [], seconds)[0]:
@@ -101,13 +112,21 @@ class Window:
         return bool(read)
 
 
+def echoes(terminal: int) -> bool:
+    """Whether a terminal shows what is typed, and gives it to a command a line at a time."""
+    wanted = termios.ECHO | termios.ICANON
+    return termios.tcgetattr(terminal)[3] & wanted == wanted
+
+
 @contextmanager
-def window(*words: str, env: dict[str, str], columns: int = 100, lines: int = 30) -> Generator[Window]:
+def window(
+    *words: str, env: dict[str, str], columns: int = 100, lines: int = 30, program: str = TRUNKLINE
+) -> Generator[Window]:
     """A command in a window of its own; if it still runs afterwards, it is ended."""
     near, far = pty.openpty()
     keeper = os.dup(far)  # so that what the terminal was left as can be seen
     process = subprocess.Popen(
-        [sys.executable, "-S", "-c", _OWN, TRUNKLINE, *words],
+        [sys.executable, "-S", "-c", _OWN, program, *words],
         env={"TERM": "xterm-256color", **env},
         cwd=env["HOME"],
         stdin=far,

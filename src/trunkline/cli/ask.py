@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from trunkline.cli.output import say
+from trunkline.errors import TrunklineError
 
 
 def can_ask() -> bool:
@@ -14,7 +15,25 @@ def can_ask() -> bool:
 
 def agrees(question: str) -> bool:
     """Whether the person says yes."""
-    return (ask(f"{question} [y/N] ") or "").lower() in ("y", "yes")
+    return is_yes(ask(f"{question} [y/N] ") or "")
+
+
+def is_yes(answer: str) -> bool:
+    """Whether an answer means yes."""
+    return answer.lower() in ("y", "yes")
+
+
+def answer(question: str) -> str:
+    """What the person types; when the input ends instead, so does the command, before it has changed anything."""
+    typed = ask(question)
+    if typed is None:
+        raise no_answer()
+    return typed
+
+
+def no_answer() -> TrunklineError:
+    """Ctrl-D in the place of an answer."""
+    return TrunklineError("The input ended before an answer came. Nothing was changed.")
 
 
 def ask(question: str) -> str | None:

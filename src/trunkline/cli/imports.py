@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.cli.around import Ours, check_clients, here, ours
-from trunkline.cli.ask import agrees, ask, can_ask, chosen
+from trunkline.cli.ask import agrees, answer, ask, can_ask, chosen, is_yes
 from trunkline.cli.file import read_file, servers_of, write_file
 from trunkline.cli.found import Report, print_found, print_weight
 from trunkline.cli.output import print_json, say
@@ -173,8 +173,8 @@ def _picked(options: argparse.Namespace, report: Report, new: list[Candidate]) -
         say("Nothing was written: nobody is there to choose. --yes takes all over, --dry-run only shows.")
         return []
     while True:
-        answer = ask("Take over which? all, numbers such as 1,3-5, or none [all] ")
-        numbers = [] if answer is None else chosen(answer, len(report.found))
+        said = ask("Take over which? all, numbers such as 1,3-5, or none [all] ")
+        numbers = [] if said is None else chosen(said, len(report.found))
         if numbers is not None:
             break
         say("That is none of these.")
@@ -190,7 +190,7 @@ def _moves(options: argparse.Namespace, count: int) -> bool:
     if options.yes or not can_ask():
         return False
     say(f"There are {count} secrets among them. They can stay in trunkline.toml, readable by you alone,")
-    return agrees("or be written as ${env:NAME}, so that you set them yourself. Write variables?")
+    return is_yes(answer("or be written as ${env:NAME}, so that you set them yourself. Write variables? [y/N] "))
 
 
 def _save(path: Path, specs: Mapping[str, Mapping[str, Any]], *, private: bool) -> None:

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from trunkline.cli.ask import ask
+from trunkline.cli.ask import answer
 from trunkline.cli.manifest import plain
 from trunkline.cli.output import say
 from trunkline.cli.secret import ask_secret, here
@@ -130,7 +130,7 @@ def _typed(variable: Variable) -> list[str] | None:
     """A person's answer, asked again until it fits; nothing takes the default."""
     default = _absolute(variable.default) if variable.format == "filepath" and variable.default else variable.default
     while True:
-        text = ask(f"{_question(variable)}{f' [{plain(default)}]' if default else ''}: ")
+        text = answer(f"{_question(variable)}{f' [{plain(default)}]' if default else ''}: ")
         problem = check(variable, text) if text else ""
         if not problem:
             return [text] if text else None

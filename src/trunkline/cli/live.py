@@ -55,10 +55,12 @@ class Live(io.TextIOBase):
             return
         self._closed = True
         self.write("\n" if self._partial else "")
-        if self._shown and in_front(self._stream):
-            write_whole(self._stream, "\r" + CLEAR_BELOW)
-        self._shown = []
-        restore_keys(sys.stdin, self._modes)
+        self._give_back()
+
+    def pause(self) -> None:
+        """Ctrl-Z: the shell gets its terminal as it was, until we are called back."""
+        self._give_back()
+        os.kill(os.getpid(), signal.SIGSTOP)
 
     # A stream, for all that is said meanwhile.
 
@@ -100,7 +102,6 @@ class Live(io.TextIOBase):
     def show_again(self, hub: Hub) -> None:
         """The window has another size, or is ours again: everything is painted anew."""
         self._shown = []
-        quiet_keys(sys.stdin)
         self.show(hub)
 
     def _settled(self, views: Sequence[ServerView]) -> list[ServerView]:
@@ -119,10 +120,18 @@ class Live(io.TextIOBase):
             write_whole(self._stream, above)
             self._shown = []
             return
+        if not self._shown:
+            quiet_keys(sys.stdin)  # a shell that called us back may have had them shown
         back = f"\x1b[{len(lines) - 1}A" if len(lines) > 1 else ""
         block = "\n".join(lines) + f"{back}\r" if lines else ""
         write_whole(self._stream, f"\r{CLEAR_BELOW}{above}{block}")
         self._shown = lines
+
+    def _give_back(self) -> None:
+        if self._shown and in_front(self._stream):
+            write_whole(self._stream, "\r" + CLEAR_BELOW)
+        self._shown = []
+        restore_keys(sys.stdin, self._modes)
 
 
 def described(view: ServerView) -> str:
@@ -165,6 +174,7 @@ async def follow(hub: Hub, live: Live) -> None:
     before: list[Any] = [handler.setStream(live) for handler in handlers]
     loop.add_signal_handler(signal.SIGWINCH, live.show_again, hub)
     loop.add_signal_handler(signal.SIGCONT, live.show_again, hub)
+    loop.add_signal_handler(signal.SIGTSTP, live.pause)
     try:
         with contextlib.redirect_stderr(live):
             live.open()
@@ -175,5 +185,5 @@ async def follow(hub: Hub, live: Live) -> None:
         live.end()
         for handler, stream in zip(handlers, before, strict=True):
             handler.setStream(stream or sys.stderr)
-        loop.remove_signal_handler(signal.SIGWINCH)
-        loop.remove_signal_handler(signal.SIGCONT)
+        for number in (signal.SIGWINCH, signal.SIGCONT, signal.SIGTSTP):
+            loop.remove_signal_handler(number)

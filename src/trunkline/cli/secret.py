@@ -8,6 +8,7 @@ import os
 import sys
 from typing import Any
 
+from trunkline.cli.ask import no_answer
 from trunkline.cli.output import print_json, say
 from trunkline.config import default_home
 from trunkline.errors import ConfigError
@@ -41,7 +42,11 @@ def here() -> Secrets:
 def ask_secret(prompt: str) -> str:
     """What a person types, unseen; or standard input without its last line break."""
     if sys.stdin.isatty():
-        return getpass.getpass(prompt)
+        try:
+            return getpass.getpass(prompt)
+        except EOFError:
+            say()
+            raise no_answer() from None
     try:
         text = sys.stdin.buffer.read(LARGEST_VALUE + 3).decode()
     except UnicodeDecodeError:

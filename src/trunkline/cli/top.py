@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from trunkline.cli.board import age, board, server_table, summary, tool_table
-from trunkline.cli.open import config_file, run
+from trunkline.cli.open import config_file
 from trunkline.cli.output import print_json
 from trunkline.cli.running import Running, running_at
 from trunkline.cli.screen import FullScreen, Style, can_move, fit
@@ -59,7 +59,8 @@ def _top(options: argparse.Namespace) -> int:
     elif options.once or not can_move(sys.stdout, os.environ):
         _print(told, running)
     else:
-        return run(lambda: Watch(running, told).run())
+        # Not on uvloop: it makes the terminal non-blocking, for the shell and for whatever runs next in it as well.
+        return asyncio.run(Watch(running, told).run())
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import gc
 import os
@@ -67,7 +68,8 @@ def _up(options: argparse.Namespace) -> int:
     live = _live(options)
 
     def stopping(hub: Hub, again: bool) -> None:
-        _tell_stop(hub, config, again=again)
+        with contextlib.suppress(OSError):  # Ctrl-C ends a `tee` as well, and then nobody reads this
+            _tell_stop(hub, config, again=again)
         if live is not None:
             live.end()
 
@@ -110,7 +112,7 @@ def demo_config(config: Config) -> Config:
     home = str(default_home(os.environ) / "demo")
     servers = {
         name: ServerSpec(
-            name=name, command=sys.executable, args=("-m", f"trunkline.demo.{name}"), env={"DEMO_HOME": home}
+            name=name, command=sys.executable, args=("-P", "-m", f"trunkline.demo.{name}"), env={"DEMO_HOME": home}
         )
         for name in ("notes", "clock")
     }

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trunkline.errors import ConfigError
+from trunkline.reading import LARGEST_FILE
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ def look(path: Path) -> Original:
         found = target.stat()
         if not stat.S_ISREG(found.st_mode):
             raise ConfigError(f"{path} is not a file.")
+        if found.st_size > LARGEST_FILE:
+            raise ConfigError(f"{path} has more than {LARGEST_FILE // 2**20} MiB.")
         return Original(path, target, target.read_bytes(), stat.S_IMODE(found.st_mode))
     except (FileNotFoundError, NotADirectoryError):
         return Original(path, target, None)

@@ -15,6 +15,8 @@ def read(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"is not valid TOML: {error}") from error
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
 
 
 def put(text: str, path: Sequence[str], value: Mapping[str, Any]) -> str:

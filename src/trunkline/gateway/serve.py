@@ -65,11 +65,13 @@ async def serve(
             again = gateway.stop.is_set()
             if again and number != signal.SIGINT:
                 return
-            if stopping is not None:
-                stopping(gateway.hub, again)
-            if again:
-                os._exit(128 + number)  # the servers' processes end with us: their warden sees to it
             gateway.stop.set()
+            try:
+                if stopping is not None:
+                    stopping(gateway.hub, again)
+            finally:
+                if again:
+                    os._exit(128 + number)  # the servers' processes end with us: their warden sees to it
 
         tasks.start(_follow(gateway.hub, follow, flags or {}), name="configuration")
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -149,9 +149,10 @@ def test_a_fix_is_asked_for_and_a_no_changes_nothing(machine: Machine) -> None:
 
 def test_progress_is_shown_on_a_terminal_and_ctrl_c_ends_everything(machine: Machine, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    machine.configure(servers={"slow": faulty("--start", "hang", "--log", str(log)), "good": GOOD})
+    slow = faulty("--start", "hang", "--log", str(log), start_timeout=300)
+    machine.configure(servers={"slow": slow, "good": GOOD})
 
-    terminal = Terminal(machine)
+    terminal = Terminal(machine, "--timeout", "300")
     terminal.read_until("Examining 1 of 2 servers: slow")
     started = time.monotonic()
     while not (log.exists() and len(log.read_text().split()) > 1) and time.monotonic() - started < 30:
@@ -161,8 +162,8 @@ def test_progress_is_shown_on_a_terminal_and_ctrl_c_ends_everything(machine: Mac
     os.killpg(terminal.process.pid, signal.SIGINT)
     code, text = terminal.end()
 
-    assert code == 130
-    assert time.monotonic() - started < 15
+    assert code == 130, text
+    assert time.monotonic() - started < 60
     assert "Traceback" not in text
-    assert text.endswith("\r\x1b[K")
+    assert text.rstrip().endswith("\x1b[K")
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE

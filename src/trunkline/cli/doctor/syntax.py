@@ -35,6 +35,8 @@ def find_break(text: str, *, toml: bool) -> Break | None:
         return Break(line, column, complaint, _toml_cause(text, line, complaint))
     except json.JSONDecodeError as error:
         return Break(error.lineno, error.colno, error.msg, _json_cause(text, error))
+    except RecursionError:
+        return Break(1, 1, "nested too deeply")
     return None
 
 
