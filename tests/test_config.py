@@ -108,6 +108,7 @@ def test_the_folders_file_comes_before_the_users(tmp_path: Path) -> None:
         ({"servers": {"a": {"command": "x", "tools": {"t": {"retries": -1}}}}}, "servers.a.tools.t.retries must be 0"),
         ({"servers": {"a": {"command": "x", "tools": {"t": {"complexity": "hard"}}}}}, "servers.a.tools.t"),
         ({"servers": {"a": {"command": "x", "tools": {"t": True}}}}, "servers.a.tools.t must be a table"),
+        ({"tools": {"t": {"destructive": True}}}, "tools.t has no option 'destructive'"),
     ],
 )
 def test_a_wrong_configuration_is_refused_with_what_is_wrong(document: dict[str, Any], complaint: str) -> None:
@@ -255,6 +256,18 @@ def test_a_wrong_variable_is_refused_as_the_file_would_be(variable: str, value: 
         load(None, env={variable: value})
 
     assert complaint in str(caught.value)
+
+
+def test_what_is_said_of_the_tools_of_all_servers_yields_to_what_is_said_of_one() -> None:
+    everywhere = {"delete": {"destructive_hint": True, "cost_hint": 1.0}, "get_*": {"read_only_hint": True}}
+    own = {"delete": {"cost_hint": 2.0}}
+    document = {"tools": everywhere, "servers": {"a": {"command": "x", "tools": own}, "b": {"command": "y"}}}
+
+    servers = parse(document, env={}).servers
+
+    assert (servers["a"].tools["delete"].destructive_hint, servers["a"].tools["delete"].cost_hint) == (True, 2.0)
+    assert servers["b"].tools["delete"].cost_hint == 1.0
+    assert servers["a"].tools["get_*"].read_only_hint is True
 
 
 def test_what_is_said_of_tools_is_read_and_changes_no_connection() -> None:

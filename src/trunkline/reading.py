@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -26,6 +27,9 @@ from trunkline.config import (
 from trunkline.errors import ConfigError
 from trunkline.secrets import look_up
 from trunkline.tool import ToolOptions
+
+LARGEST_FILE = 64 * 2**20
+"""Bytes that a file with servers may have; clients keep much else in theirs."""
 
 
 def user_file(env: Mapping[str, str]) -> Path:
@@ -54,6 +58,8 @@ def load(path: Path | None, *, env: Mapping[str, str], flags: Mapping[str, Any] 
 def read_document(path: Path) -> dict[str, Any]:
     """A file's content: TOML, or JSON as MCP clients write it."""
     try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise ConfigError(f"{path} has more than {LARGEST_FILE // 2**20} MiB.")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"There is no file {path}.", hint="Name another with --config.") from None
@@ -63,6 +69,8 @@ def read_document(path: Path) -> dict[str, Any]:
         if path.suffix == ".toml":
             return tomllib.loads(text)
         return _object(json.loads(_without_comments(text)), str(path))
+    except RecursionError:
+        raise ConfigError(f"{path} is nested too deeply.") from None
     except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
         raise ConfigError(f"{path} is not valid {path.suffix.lstrip('.').upper() or 'JSON'}: {error}.") from error
 
@@ -72,10 +80,11 @@ def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
     if "mcpServers" in document or _is_client_file(document):
         servers = _object(document.get("mcpServers", document.get("servers", {})), "mcpServers")
         return Config(servers={name: _client_server(name, _object(spec, name), env) for name, spec in servers.items()})
-    _refuse_unknown(document, (*SECTIONS, "servers", "groups", "profiles", "registries"), "the file")
+    _refuse_unknown(document, (*SECTIONS, "servers", "tools", "groups", "profiles", "registries"), "the file")
     sections = {name: _section(name, _object(document.get(name, {}), name), env) for name in SECTIONS}
+    tools = _tools(document.get("tools", {}), "tools")
     servers = {
-        name: _server(name, _object(spec, f"servers.{name}"), env)
+        name: _server(name, _object(spec, f"servers.{name}"), env, tools)
         for name, spec in _object(document.get("servers", {}), "servers").items()
     }
     groups = {
@@ -198,10 +207,25 @@ def _client_server(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -
     return _server(name, found, env)
 
 
-def _server(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -> ServerSpec:
+def _tools(value: Any, where: str) -> dict[str, dict[str, Any]]:
+    """What is said of tools, checked."""
+    found = {tool: _object(options, f"{where}.{tool}") for tool, options in _object(value, where).items()}
+    for tool, options in found.items():
+        _make(ToolOptions, options, f"{where}.{tool}")
+    return found
+
+
+def _server(
+    name: str,
+    spec: Mapping[str, Any],
+    env: Mapping[str, str],
+    everywhere: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> ServerSpec:
+    """A server; what is said of tools of every server holds for its own, and what is said of its own counts more."""
     _check_name(name, "server")
-    for tool, options in _object(spec.get("tools", {}), f"servers.{name}.tools").items():
-        _make(ToolOptions, _object(options, f"servers.{name}.tools.{tool}"), f"servers.{name}.tools.{tool}")
+    own = _tools(spec.get("tools", {}), f"servers.{name}.tools")
+    tools = {**everywhere, **{tool: {**everywhere.get(tool, {}), **options} for tool, options in own.items()}}
+    spec = {**spec, "tools": tools} if tools else spec
     made = dataclasses.replace(_make(ServerSpec, spec, f"servers.{name}"), name=name)
     if bool(made.command) == bool(made.url):
         what = "no address" if not made.command else "both a command and a URL"

@@ -49,7 +49,10 @@ UNKNOWN = Annotations()
 
 @dataclass(frozen=True, slots=True)
 class ToolOptions(Annotations):
-    """`[servers.NAME.tools.TOOL]`: what the operator says of a tool, before what its server says."""
+    """`[servers.NAME.tools.TOOL]`: what the operator says of a tool, before what its server says.
+
+    The same under `[tools.TOOL]` holds for tools of that name of every server. TOOL may be a pattern, such as `get_*`.
+    """
 
     category: str = ""
     """Category it is listed under; default is told from its words."""

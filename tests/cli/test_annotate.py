@@ -215,11 +215,12 @@ def test_a_clients_file_has_no_place_for_it(tmp_path: Path) -> None:
     assert file.read_text() == before
 
 
-def test_without_a_file_there_is_nothing_to_speak_of(tmp_path: Path) -> None:
-    done = annotate(tmp_path, "--tool", "t", "--destructive")
+def test_what_is_said_before_there_is_any_server_is_kept_for_all(tmp_path: Path) -> None:
+    done = annotate(tmp_path, "--tool", "delete_*", "--destructive", "--format", "json")
 
-    assert done.returncode == 2
-    assert "Begin with `trunkline add NAME COMMAND`" in done.stderr
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["server"]) == (0, "")
+    assert Path(told["file"]).read_text() == '[tools."delete_*"]\ndestructive_hint = true\n'
 
 
 # Looking.

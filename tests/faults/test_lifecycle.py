@@ -108,10 +108,13 @@ async def test_a_server_that_dies_after_the_handshake_is_tried_less_and_less_oft
     moody = {"command": sys.executable, "args": ["-S", str(MOODY), "dies", str(log)]}
     async with gateway(tmp_path, {"bad": moody, "good": faulty()}) as opened:
         await call_for(3.0, ModernCaller(opened.url, http), "bad__echo")
-        shown = (await get(http, opened.url, "/readyz"))["servers"]["bad"]
+        started = count(log, "start")
+        async with asyncio.timeout(20):
+            # Between its handshake and its death it is ready, for a moment.
+            while (await get(http, opened.url, "/readyz"))["servers"]["bad"]["state"] == "ready":
+                pass
 
-    assert count(log, "start") <= 8
-    assert shown["state"] != "ready"
+    assert started <= 8
 
 
 async def test_a_server_that_crashes_at_every_call_is_started_less_and_less_often(

@@ -5,16 +5,27 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
 
 from trunkline.catalog.annotations import get_annotation_summary, get_tool_safety_level, validate_annotations
-from trunkline.cli.file import read_file, servers_of, write_file
-from trunkline.cli.open import config_file, opened, read_config, run
+from trunkline.cli.file import read_file, servers_of, super_table, write_file
+from trunkline.cli.open import (
+    check_server,
+    config_file,
+    config_to_look_at,
+    hint_to_begin,
+    only,
+    opened,
+    run,
+)
 from trunkline.cli.output import print_json, print_table, say
 from trunkline.config import Config
 from trunkline.errors import ConfigError
 from trunkline.model import Entry
+from trunkline.reading import user_file
 from trunkline.tool import Annotations, Tool
 
 FLAGS = {
@@ -108,16 +119,14 @@ def _set(options: argparse.Namespace, said: dict[str, Any]) -> int:
     for name in said:
         if name not in known:
             raise ConfigError(f"There is no annotation {name!r}.", hint=f"There are: {', '.join(sorted(known))}.")
-    path = config_file(options)
-    config = read_config(options)
-    assert path is not None
+    path = config_file(options) or user_file(os.environ)
+    config = config_to_look_at(options)
     if path.suffix != ".toml":
         raise ConfigError(f"{path} is a client's file, which has no place for annotations.", hint="Use trunkline.toml.")
-    server, tool = _find(config, options)
     document = read_file(path)
-    entry: Any = servers_of(document, path)[server]
-    tools: Any = entry.setdefault("tools", {})
-    spoken: Any = tools.setdefault(tool, {})
+    server, tool = _find(config, options, known=document.get("tools", {}))
+    holder: Any = servers_of(document, path)[server] if server else document
+    spoken: Any = holder.setdefault("tools", {} if server else super_table()).setdefault(tool, {})
     problems = validate_annotations({**spoken, **said})
     if problems:
         raise ConfigError(" ".join(problems))
@@ -126,27 +135,31 @@ def _set(options: argparse.Namespace, said: dict[str, Any]) -> int:
     if options.format == "json":
         print_json({"server": server, "tool": tool, "annotations": dict(spoken), "file": str(path)})
     else:
-        say(f"{server}'s {tool}: {', '.join(f'{k} = {json.dumps(v)}' for k, v in dict(spoken).items())} (in {path})")
+        whose = f"{server}'s {tool}" if server else f"{tool}, of whichever server has it"
+        say(f"{whose}: {', '.join(f'{k} = {json.dumps(v)}' for k, v in dict(spoken).items())} (in {path})")
     return 0
 
 
-def _find(config: Config, options: argparse.Namespace) -> tuple[str, str]:
+def _find(config: Config, options: argparse.Namespace, *, known: Collection[str]) -> tuple[str, str]:
+    """The server and the name of a tool; no server if there is none yet: then it is said of whichever will have it."""
     if options.server:
         group = config.groups.get(options.server)
-        server = group.servers[0] if group else options.server  # said of one server of a group, it counts for all
-        if server not in config.servers:
-            hint = f"There are: {', '.join((*config.servers, *config.groups))}."
-            raise ConfigError(f"There is no server {options.server!r}.", hint=hint)
-        return server, options.tool
+        check_server(config, options.server)
+        # Said of one server of a group, it counts for all.
+        return group.servers[0] if group else options.server, options.tool
+    if options.tool in known or not config.servers:
+        return "", options.tool
     if len(config.servers) == 1:
         return next(iter(config.servers)), options.tool
     entries = run(lambda: _collect(config, options.timeout))
     found = {(entry.members or (entry.server,))[0]: entry for entry in entries if _named(entry, options.tool)}
-    if len(found) != 1:
-        what = (
-            f"Several servers have {options.tool!r}" if found else f"No server that can be reached has {options.tool!r}"
+    if not found:
+        raise ConfigError(
+            f"No server that can be reached has {options.tool!r}.",
+            hint=f"If one will have it, name it with --server: {', '.join(config.servers)}.",
         )
-        raise ConfigError(f"{what}.", hint="Name the server with --server.")
+    if len(found) > 1:
+        raise ConfigError(f"Several servers have {options.tool!r}.", hint="Name the server with --server.")
     server, entry = next(iter(found.items()))
     return server, entry.name
 
@@ -158,7 +171,10 @@ def _named(entry: Entry, name: str) -> bool:
 def _show(options: argparse.Namespace) -> int:
     from trunkline.catalog.globs import Glob
 
-    config = read_config(options)
+    config = config_to_look_at(options)
+    if options.server:
+        check_server(config, options.server, looks=True)
+        config = only(config, options.server)
     if options.infer:
         config = _without_words(config)
     pattern = Glob((options.tool or "*").replace("*", "**"))
@@ -178,7 +194,8 @@ def _show(options: argparse.Namespace) -> int:
     rows = [[entry.shown, *_summary(entry, infer=options.infer)] for entry in entries]
     print_table(("tool", "safety", "annotations"), rows)
     count = {level: sum(row[1] == level for row in rows) for level in ("safe", "moderate", "dangerous")}
-    say(f"{len(rows)} tools: " + ", ".join(f"{number} {level}" for level, number in count.items()) + ".")
+    counts = ", ".join(f"{number} {level}" for level, number in count.items())
+    say(f"{len(rows)} tools: {counts}. {hint_to_begin(config, options.server)}".rstrip())
     return 0
 
 

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from datetime import datetime
 
-from trunkline.cli.open import opened, run
+from trunkline.cli.open import only, opened, run
 from trunkline.cli.output import print_json, print_table, say
 from trunkline.config import Config
 from trunkline.control.change import ToolChange
@@ -14,7 +14,7 @@ from trunkline.control.change import ToolChange
 
 def show_changes(config: Config, options: argparse.Namespace) -> int:
     """Start the servers, note what they changed meanwhile, and print all that is remembered, the newest first."""
-    changes = run(lambda: _collect(config, options.timeout))
+    changes = run(lambda: _collect(only(config, options.server), options.timeout))
     found = [change for change in changes if _wanted(change, config, options)]
     if options.format == "json":
         print_json({"changes": [{**asdict(change), "when": _time(change)} for change in found]})
@@ -36,7 +36,8 @@ async def _collect(config: Config, seconds: float) -> list[ToolChange]:
 def _wanted(change: ToolChange, config: Config, options: argparse.Namespace) -> bool:
     group = config.groups.get(options.server or "")
     servers = group.servers if group else (options.server,) if options.server else tuple(config.servers)
-    return change.server in servers and (options.search or "").lower() in change.tool.lower()
+    words = (options.search or "").lower().split()
+    return change.server in servers and all(word in change.tool.lower() for word in words)
 
 
 def _time(change: ToolChange) -> str:

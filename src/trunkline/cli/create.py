@@ -56,6 +56,9 @@ def _create(options: argparse.Namespace) -> int:
     folder = Path(options.output).expanduser().resolve() / project.name
     _check_module(project.name, folder)
     files = project.files()
+    if _is_there(folder, files):
+        _tell(options, project, folder, list(files), already=True)
+        return 0
     lost = _overwritten(folder, files, force=options.force)
     if lost and not options.yes:
         if not can_ask():
@@ -101,6 +104,14 @@ def _check_module(name: str, folder: Path) -> None:
         )
 
 
+def _is_there(folder: Path, files: Mapping[str, str]) -> bool:
+    """Whether the project was made already, and is still as it was made."""
+    try:
+        return all((folder / name).read_text(encoding="utf-8") == text for name, text in files.items())
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
 def _overwritten(folder: Path, files: Mapping[str, str], *, force: bool) -> list[str]:
     """The files that would be lost; ConfigError when the folder cannot be written into."""
     try:
@@ -134,12 +145,15 @@ def _write(path: Path, text: str) -> None:
         raise ConfigError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 
-def _tell(options: argparse.Namespace, project: Project, folder: Path, files: list[str]) -> None:
+def _tell(
+    options: argparse.Namespace, project: Project, folder: Path, files: list[str], *, already: bool = False
+) -> None:
     changes = [tool.change for tool in project.tool_names if tool.change]
     steps = _next_steps(options, project, folder)
     if options.format == "json":
         print_json({
             "created": project.name,
+            "already": already,
             "folder": str(folder),
             "files": files,
             "tools": [tool.tool for tool in project.tool_names],
@@ -152,7 +166,8 @@ def _tell(options: argparse.Namespace, project: Project, folder: Path, files: li
     if options.format == "compact":
         print(folder)
         return
-    say(f"Created {project.name!r} in {folder}: {', '.join(files)}.")
+    did = f"{project.name!r} is there already, as it was made," if already else f"Created {project.name!r}"
+    say(f"{did} in {folder}: {', '.join(files)}.")
     say("\nNext steps:")
     for about, lines in steps:
         say(f"\n{about}")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from trunkline.cli.ask import agrees, can_ask
 from trunkline.cli.file import read_file, servers_of, write_file
 from trunkline.cli.manifest_flags import add_manifest_flags
 from trunkline.cli.open import config_file
 from trunkline.cli.output import print_json, say
 from trunkline.errors import ConfigError
 from trunkline.reading import parse, user_file
+
+_SAID = ("command", "args", "url", "env", "headers", "cwd", "transport")
 
 
 def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
@@ -24,7 +27,8 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
         parents=[common, formatted],
         help="add a server",
         description="Add a server: `trunkline add time uvx mcp-server-time`, or `trunkline add docs https://host/mcp`, "
-        "or what a manifest describes: `trunkline add --manifest ./plugins/github`.",
+        "or what a manifest describes: `trunkline add --manifest ./plugins/github`. The command may be one text in "
+        "quotes. To add the same once more changes nothing.",
     )
     needed = [
         add.add_argument("name", help="how it is called here"),
@@ -38,7 +42,9 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
     add.set_defaults(run=partial(_add, common=common, formatted=formatted))
     remove = commands.add_parser("remove", parents=[common, formatted], help="remove a server")
     remove.add_argument("name", help="the server, as `trunkline list` calls it")
-    remove.add_argument("--force", "-f", "--yes", "-y", action="store_true", help="do not ask")
+    remove.add_argument(
+        "--force", "-f", "--yes", "-y", action="store_true", help="do not ask, as without a terminal nobody is"
+    )
     remove.set_defaults(run=_remove)
 
 
@@ -61,13 +67,24 @@ def _add(options: argparse.Namespace, common: argparse.ArgumentParser, formatted
         _add_flags(behind)
         options = behind.parse_args(options.args, argparse.Namespace(**{**vars(options), "args": []}))
     path = config_file(options) or user_file(os.environ)
-    spec = _spec(options)
-    put_server(path, options.name, spec, force=options.force)
+    spec = _spec(options, path)
+    already = _is_there(path, options.name, spec)
+    if not already:
+        put_server(path, options.name, dict(spec), force=options.force)
     if options.format == "json":
-        print_json({"added": options.name, "file": str(path)})
-    else:
-        say(f"Added {options.name!r} to {path}. Try it: trunkline test {options.name}")
+        print_json({"added": options.name, "file": str(path), "already": already})
+        return 0
+    said = f"{options.name!r} is in {path} already, the same." if already else f"Added {options.name!r} to {path}."
+    say(f"{said} Try it: trunkline test {options.name}")
+    if "cwd" in spec and not options.cwd:
+        say(f"It is started in {spec['cwd']}, as its command names a file from there.")
     return 0
+
+
+def _is_there(path: Path, name: str, spec: dict[str, Any]) -> bool:
+    """Whether a server of that name is what would be added; what else is said of it does not count."""
+    known: Any = servers_of(read_file(path), path).get(name)
+    return known is not None and all(known.get(key) == spec.get(key) for key in _SAID)
 
 
 def put_server(path: Path, name: str, spec: dict[str, Any], *, force: bool) -> None:
@@ -86,7 +103,7 @@ def put_server(path: Path, name: str, spec: dict[str, Any], *, force: bool) -> N
 def _remove(options: argparse.Namespace) -> int:
     path = config_file(options)
     if path is None:
-        raise ConfigError("There is no configuration, and so no server to remove.")
+        raise ConfigError("There is no configuration, and so no server to remove.", hint="See `trunkline add --help`.")
     document = read_file(path)
     servers = servers_of(document, path)
     if options.name not in servers:
@@ -94,7 +111,7 @@ def _remove(options: argparse.Namespace) -> int:
     for group, spec in document.get("groups", {}).items():
         if options.name in spec.get("servers", ()):
             raise ConfigError(f"Group {group!r} needs server {options.name!r}.", hint="Take it out of the group first.")
-    if not options.force and not _agrees(f"Remove {options.name!r} from {path}?"):
+    if not options.force and can_ask() and not agrees(f"Remove {options.name!r} from {path}?"):
         say("Nothing was removed.")
         return 1
     del servers[options.name]
@@ -106,16 +123,19 @@ def _remove(options: argparse.Namespace) -> int:
     return 0
 
 
-def _spec(options: argparse.Namespace) -> dict[str, Any]:
+def _spec(options: argparse.Namespace, path: Path) -> dict[str, Any]:
     spec: dict[str, Any] = {}
     if options.address.startswith(("http://", "https://")):
         spec["url"] = options.address
     else:
-        words = options.address.split() if not options.args and " " in options.address else [options.address]
+        words = _words(options.address) if not options.args else [options.address]
+        words += options.args[1:] if options.args[:1] == ["--"] else options.args
         spec["command"] = words[0]
-        arguments = words[1:] + (options.args[1:] if options.args[:1] == ["--"] else options.args)
-        if arguments:
-            spec["args"] = arguments
+        if words[1:]:
+            spec["args"] = words[1:]
+        # What is near here must be found from wherever Trunkline runs; a file beside the configuration moves with it.
+        if any(word.startswith(("./", "../")) for word in words) and path.parent.resolve() != Path.cwd():
+            spec["cwd"] = str(Path.cwd())
     if options.env:
         spec["env"] = dict(_split(pair, "=", "--env") for pair in options.env)
     if options.header:
@@ -127,15 +147,18 @@ def _spec(options: argparse.Namespace) -> dict[str, Any]:
     return spec
 
 
+def _words(address: str) -> list[str]:
+    """A command that came as one text; a program whose path has spaces is one word."""
+    if " " not in address or Path(address).expanduser().exists():
+        return [address]
+    try:
+        return shlex.split(address, posix=os.name != "nt") or [address]
+    except ValueError as error:
+        raise ConfigError(f"The command cannot be read: {error}.", hint="Close its quotes.") from error
+
+
 def _split(pair: str, mark: str, flag: str) -> tuple[str, str]:
     key, found, value = pair.partition(mark)
     if not found or not key.strip():
         raise ConfigError(f"{flag} wants NAME{mark}VALUE.")
     return key.strip(), value.strip()
-
-
-def _agrees(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise ConfigError("Nobody can be asked here.", hint="Say --force if you are sure.")
-    say(f"{question} [y/N] ")
-    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -14,12 +14,17 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "list": ("trunkline list", "trunkline list --format json"),
     "servers": (
         "trunkline servers                            every server: whether it works, and if not, why not",
-        "trunkline servers --status unreachable       those that cannot be reached",
+        "trunkline servers --status connected         those that can be used now; also failed, or a state",
         "trunkline servers --category file-system     those with tools of this kind",
         "trunkline servers --detailed                 also how calls went, if the gateway runs",
     ),
+    "discover": (
+        "trunkline discover                           what each server offers, and what is new since the last time",
+        "trunkline discover --server github           of one server alone",
+        "trunkline discover --infer-annotations       also what the words of each tool say of it, and why",
+    ),
     "tools": (
-        "trunkline tools --search time                those whose name or description contains a text",
+        'trunkline tools --search "read file"         those whose name or description has all these words',
         "trunkline tools --server notes --annotations",
         "trunkline tools --safety dangerous           those to be careful with",
         "trunkline tools --tokens                     what they take of a model's context",
@@ -34,9 +39,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "trunkline exec time get_current_time timezone=UTC         the server first, then its own name of the tool",
         'trunkline exec notes add_note --params \'{"title": "a", "text": "b"}\'',
     ),
-    "test": ("trunkline test                  every server", "trunkline test github --timeout 60"),
+    "test": (
+        "trunkline test                               every server",
+        "trunkline test github --timeout 60           one of them, for a minute at most",
+    ),
     "add": (
         "trunkline add time uvx mcp-server-time",
+        'trunkline add data-api "node ./servers/data.js"     the command in one',
         "trunkline add --env TOKEN=${env:GITHUB_TOKEN} github npx -y @modelcontextprotocol/server-github",
         'trunkline add docs https://mcp.example.org/mcp --header "Authorization: Bearer ${env:DOCS_TOKEN}"',
         "trunkline add --manifest ./plugins/github",

@@ -33,13 +33,15 @@ def servers_of(document: Any, path: Path) -> dict[str, Any]:
     """The table of servers, made if there is none."""
     key = "mcpServers" if "mcpServers" in document else "servers"
     if key not in document:
-        if path.suffix == ".toml":
-            import tomlkit
-
-            document[key] = tomlkit.table(is_super_table=True)
-        else:
-            document[key] = {}
+        document[key] = super_table() if path.suffix == ".toml" else {}
     return cast("dict[str, Any]", document[key])
+
+
+def super_table() -> Any:
+    """A table of TOML that only holds others, and needs no line of its own."""
+    import tomlkit
+
+    return tomlkit.table(is_super_table=True)
 
 
 def write_file(path: Path, document: Any) -> None:

@@ -18,6 +18,7 @@ from trunkline.cli.file import read_file, servers_of
 from trunkline.cli.install_answers import Answers, find_answers
 from trunkline.cli.manifest import plain
 from trunkline.cli.open import config_file, opened, run
+from trunkline.cli.origin import is_from
 from trunkline.cli.output import print_json, say
 from trunkline.cli.registry import client_for, find_entry
 from trunkline.cli.secret import here
@@ -97,8 +98,7 @@ def _already(options: argparse.Namespace, name: str, path: Path, known: Any, ent
     """Installing twice changes nothing, and says so; another server of that name is left alone."""
     there = cast("Mapping[str, Any]", known)
     words = [str(there.get("command", "")), *map(str, there.get("args", ()))]
-    package = entry.npm_package or entry.pypi_package
-    if not (entry.url and there.get("url") == entry.url) and not (package and any(package in word for word in words)):
+    if not is_from(entry, words, str(there.get("url", ""))):
         raise ConfigError(
             f"There is another server {name!r} in {path}.", hint="Choose a name with --name, or replace it by --force."
         )

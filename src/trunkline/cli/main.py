@@ -23,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
         from trunkline.cli.completion import print_servers
 
         return print_servers()  # while somebody waits at the prompt
-    options = parser().parse_args(words)
+    options = parser(words[0] if words else "").parse_args(words)
     if not hasattr(options, "run"):
         parser().print_help(sys.stderr)
         return USAGE
@@ -51,6 +51,8 @@ def _guarded(options: argparse.Namespace) -> int:
         _complain(error)
         return FAILED
     except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)  # so that the shell's prompt does not stand behind what was asked
         return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has enough of it
@@ -66,28 +68,34 @@ def _complain(error: Exception) -> None:
     print(f"trunkline: {error}", file=sys.stderr)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Everything that can be typed."""
-    import argparse
+MODULES: dict[str, tuple[str, ...]] = {
+    "up": ("up",),
+    "top": ("top",),
+    "show": ("list", "servers"),
+    "tools": ("tools",),
+    "discover": ("discover",),
+    "search": ("search",),
+    "use": ("exec", "test"),
+    "doctor.command": ("doctor",),
+    "edit": ("add", "remove"),
+    "create": ("create-server",),
+    "install": ("install",),
+    "registry": ("registry",),
+    "imports": ("import",),
+    "connect": ("connect", "undo"),
+    "annotate": ("annotate",),
+    "bench": ("bench",),
+    "secret": ("secret",),
+    "completion": ("completion",),
+}
+"""The modules of the commands, in the order of the help, and which commands each adds."""
 
-    from trunkline.cli import (
-        annotate,
-        bench,
-        completion,
-        connect,
-        create,
-        edit,
-        imports,
-        install,
-        registry,
-        search,
-        secret,
-        show,
-        top,
-        up,
-        use,
-    )
-    from trunkline.cli.doctor import command as doctor
+
+def parser(command: str = "") -> argparse.ArgumentParser:
+    """Everything that can be typed; for one command that is known, its module alone, as loading all takes a while."""
+    import argparse
+    from importlib import import_module
+
     from trunkline.cli.examples import add_examples
 
     made = argparse.ArgumentParser(
@@ -104,25 +112,9 @@ def parser() -> argparse.ArgumentParser:
     formatted = argparse.ArgumentParser(add_help=False)
     formatted.add_argument("--format", choices=("table", "json", "compact"), default="table", help="how to print")
     commands = made.add_subparsers(title="commands", metavar="COMMAND")
-    for module in (
-        up,
-        top,
-        show,
-        search,
-        use,
-        doctor,
-        edit,
-        create,
-        install,
-        registry,
-        imports,
-        connect,
-        annotate,
-        bench,
-        secret,
-        completion,
-    ):
-        module.add_commands(commands, common, formatted)
+    wanted = [module for module, names in MODULES.items() if command in names] or list(MODULES)
+    for module in wanted:
+        import_module(f"trunkline.cli.{module}").add_commands(commands, common, formatted)
     add_examples(commands)
     return made
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from trunkline.cli.ask import agrees, answer, can_ask
 from trunkline.cli.edit import put_server
 from trunkline.cli.file import read_file, servers_of
 from trunkline.cli.open import config_file
@@ -21,6 +20,7 @@ from trunkline.control.manifests.fetch import fetch_manifest
 from trunkline.control.manifests.files import open_manifest
 from trunkline.control.manifests.launch import choose, notes, plan, questions
 from trunkline.control.manifests.manifest import Manifest, Variable
+from trunkline.control.marketplace.install import table
 from trunkline.errors import ConfigError
 from trunkline.reading import user_file
 from trunkline.secrets import name_for
@@ -48,7 +48,7 @@ def add_manifest(options: argparse.Namespace) -> int:
         raise ConfigError(f"There is a server {name!r} already.", hint="Choose another name, or replace it by --force.")
     wanted = questions(manifest, choice)
     _introduce(manifest, wanted)
-    asks = sys.stdin.isatty()
+    asks = can_ask()
     answers = _ask(wanted, name, options.set, asks=asks)
     spec = plan(manifest, answers.given, package=choice)
     _show(spec, notes(choice))
@@ -56,13 +56,12 @@ def add_manifest(options: argparse.Namespace) -> int:
         if not asks:
             say("Nobody can be asked here, so nothing was added. Say --yes if you agree to it.")
             return 1
-        say("Add it? [y/N] ")
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        if not agrees("Add it?"):
             say("Nothing was added.")
             return 1
     for secret, value in answers.typed.items():
         here().set(secret, value)
-    put_server(path, name, _entry(spec), force=options.force)
+    put_server(path, name, table(spec), force=options.force)
     _report(options, name, path, spec, answers, manifest)
     return 0
 
@@ -130,11 +129,9 @@ def _typed(variable: Variable) -> str:
     """A person's answer, asked again until it fits; empty takes the default."""
     while True:
         default = f" [{plain(variable.default)}]" if variable.default else ""
-        say(f"{plain(variable.name)}{default}: ")
-        line = sys.stdin.readline()
-        text = line.strip()
+        text = answer(f"{plain(variable.name)}{default}: ")
         problem = check(variable, text) if text else "" if variable.default else f"{variable.name} is needed."
-        if not problem or not line:
+        if not problem:
             return text
         say(plain(problem))
 
@@ -169,19 +166,6 @@ def _show(spec: ServerSpec, remarks: list[str]) -> None:
         say(f"  with {plain(name)} = {plain(value)}")
     for remark in remarks:
         say(f"Note: {plain(remark)}")
-
-
-def _entry(spec: ServerSpec) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "command": spec.command,
-        "args": list(spec.args),
-        "url": spec.url,
-        "env": dict(spec.env),
-        "headers": dict(spec.headers),
-        "cwd": spec.cwd,
-        "transport": spec.transport if spec.transport == "sse" else "",
-    }
-    return {key: value for key, value in entry.items() if value}
 
 
 def _report(

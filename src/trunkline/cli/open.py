@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -32,6 +33,58 @@ def read_config(options: argparse.Namespace) -> Config:
             hint="Begin with `trunkline add NAME COMMAND`, or name a file with --config.",
         )
     return load(path, env=os.environ)
+
+
+def config_to_look_at(options: argparse.Namespace) -> Config:
+    """The configuration of a command that only looks: where there is none yet, there are no servers."""
+    return load(config_file(options), env=os.environ)
+
+
+def hint_to_begin(config: Config, wanted: str = "") -> str:
+    """What to do next where no server is configured; else nothing."""
+    if config.servers:
+        return ""
+    if wanted and _can_be_installed(wanted):
+        return f"Begin with `trunkline install {wanted}`."
+    return "Begin with `trunkline add NAME COMMAND`, or see `trunkline registry popular`."
+
+
+def check_server(config: Config, name: str, *, looks: bool = False) -> None:
+    """ConfigError when there is no such server or group, with those there are and one to install.
+
+    A command that only looks has nothing to complain of where none is configured yet.
+    """
+    known = (*config.servers, *config.groups)
+    if name in known or (looks and not known):
+        return
+    hints = [f"There are: {', '.join(known)}."] if known else []
+    if _can_be_installed(name):
+        hints.append(f"Install it with `trunkline install {name}`.")
+    raise ConfigError(f"There is no server {name!r}.", hint=" ".join(hints) or hint_to_begin(config))
+
+
+def _can_be_installed(name: str) -> bool:
+    from trunkline.control.marketplace.catalogue import get_well_known_server
+
+    return get_well_known_server(name) is not None
+
+
+def only(config: Config, name: str) -> Config:
+    """The configuration with one server or group alone, so that no other is waited for; names are shown as before."""
+    if not name:
+        return config
+    groups = {group.name: group for group in config.groups.values() if name == group.name or name in group.servers}
+    members = [server for group in groups.values() for server in group.servers] or [name]
+    servers = {server: config.servers[server] for server in config.servers if server in members}
+    gateway = config.gateway
+    if gateway.namespace == "auto" and _shown_as_several(config):
+        gateway = dataclasses.replace(gateway, namespace="always")
+    return dataclasses.replace(config, servers=servers, groups=groups, profiles={}, gateway=gateway)
+
+
+def _shown_as_several(config: Config) -> bool:
+    shown_as = {member: group.name for group in config.groups.values() for member in group.servers}
+    return len({shown_as.get(spec.name, spec.name) for spec in config.servers.values() if spec.enabled}) > 1
 
 
 @asynccontextmanager

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from trunkline.cli.open import opened, read_config, run
+from trunkline.cli.open import check_server, opened, read_config, run
 from trunkline.cli.output import first_line, print_json, print_table, say
 from trunkline.config import Config
 from trunkline.control.finding import Found
-from trunkline.errors import ConfigError
 from trunkline.wire.members import decode_object
 
 
@@ -34,9 +33,7 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
 def _search(options: argparse.Namespace) -> int:
     config = read_config(options)
     for name in options.server:
-        if name not in config.servers and name not in config.groups:
-            known = ", ".join((*config.servers, *config.groups))
-            raise ConfigError(f"There is no server {name!r}.", hint=f"There are: {known}.")
+        check_server(config, name)
     found = run(lambda: _find(config, options))
     if options.format == "json":
         print_json({"tools": [_described(one) for one in found]})

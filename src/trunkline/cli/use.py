@@ -10,7 +10,7 @@ import time
 from typing import Any, cast
 
 from trunkline.call.elicit.terminal import TerminalHandler
-from trunkline.cli.open import opened, read_config, run
+from trunkline.cli.open import check_server, config_to_look_at, only, opened, read_config, run
 from trunkline.cli.output import print_json, say
 from trunkline.cli.show import described
 from trunkline.config import Config
@@ -40,16 +40,22 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
     execute.set_defaults(run=_exec)
     test = commands.add_parser("test", parents=[common, formatted], help="try whether servers can be reached")
     test.add_argument("server", nargs="?", help="only this one")
-    test.add_argument("--timeout", type=float, default=10.0, metavar="SECONDS", help="for each (default: 10)")
+    test.add_argument(
+        "--timeout",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="to wait for each: seconds, not milliseconds (default: 10)",
+    )
     test.set_defaults(run=_test)
 
 
 def _exec(options: argparse.Namespace) -> int:
-    config = read_config(options)
     names = [word for word in options.names if "=" not in word]
     pairs = [word for word in options.names if "=" in word]
     if len(names) > 2:
         raise ConfigError("There are too many names.", hint="Write SERVER TOOL, then KEY=VALUE.")
+    config = _config(options, names[0] if len(names) == 2 else "")
     words = dict(word.split("=", 1) for word in pairs)
     shown, result = run(lambda: _call(config, names, _params(options.params), words, options.timeout))
     if options.format == "json":
@@ -61,25 +67,32 @@ def _exec(options: argparse.Namespace) -> int:
     return 1 if result.is_error else 0
 
 
+def _config(options: argparse.Namespace, server: str) -> Config:
+    """The configuration; where a server is named that is not there, the hint is about that server."""
+    if not server:
+        return read_config(options)
+    config = config_to_look_at(options)
+    check_server(config, server)
+    return config
+
+
 async def _call(
     config: Config, names: list[str], params: dict[str, Any], words: dict[str, str], timeout: float
 ) -> tuple[str, ToolResult]:
-    only = names[0] if len(names) == 2 else ""
-    known = (*config.servers, *config.groups)
-    if only and only not in known:
-        raise ConfigError(f"There is no server {only!r}.", hint=f"There are: {', '.join(known)}.")
-    async with opened(config, timeout) as hub:
+    server = names[0] if len(names) == 2 else ""
+    async with opened(only(config, server), timeout) as hub:
         if sys.stdin.isatty():  # else nobody is there to be asked, and servers are told so
             hub.elicitation.register_handler(TerminalHandler())
         for entry in hub.snapshot.tools.values():
-            if (only and only in (entry.server, *entry.members) and names[1] in (entry.name, entry.shown)) or (
-                not only and names[0] == entry.shown
+            if (server and server in (entry.server, *entry.members) and names[1] in (entry.name, entry.shown)) or (
+                not server and names[0] == entry.shown
             ):
                 arguments = {**params, **_read(words, entry)}
                 return entry.shown, await hub.call(entry.shown, arguments, timeout=timeout, cached=False)
-        view = hub.snapshot.servers.get(only)
-        if view is not None and view.state in (State.UNREACHABLE, State.NEEDS_AUTHORIZATION):
-            raise UnreachableError(f"Server {only!r} is {view.state.value}.", hint=view.reason)
+        view = hub.snapshot.servers.get(server)
+        if view is not None and view.state not in (State.READY, State.DEGRADED):
+            late = f"It did not answer within {timeout:g} s. Wait longer with --timeout."
+            raise UnreachableError(f"Server {server!r} is {view.state.value}.", hint=view.reason or late)
         close = _close(names[-1], list(hub.snapshot.tools))
         raise UnknownNameError(
             f"There is no tool {' '.join(names)!r}.",
@@ -137,13 +150,12 @@ def _print_result(shown: str, result: ToolResult) -> None:
 
 
 def _test(options: argparse.Namespace) -> int:
-    config = read_config(options)
+    config = _config(options, options.server or "")
     if options.server:
-        if options.server not in config.servers:
-            raise ConfigError(
-                f"There is no server {options.server!r}.", hint=f"There are: {', '.join(config.servers)}."
-            )
-        config = dataclasses.replace(config, servers={options.server: config.servers[options.server]}, groups={})
+        alone = config.servers.get(options.server)
+        config = only(config, options.server)
+        if alone is not None:  # whatever group it is in
+            config = dataclasses.replace(config, servers={alone.name: alone}, groups={})
     if not config.servers:
         raise ConfigError("No server is configured.", hint="Add one: trunkline add NAME COMMAND")
     started = time.monotonic()
@@ -156,19 +168,21 @@ def _test(options: argparse.Namespace) -> int:
         )
     else:
         for view in views:
-            _print_test(view, words.get(view.name, ""), compact=options.format == "compact")
+            _print_test(view, words.get(view.name, ""), options)
         say(f"{len(views) - len(failed)} of {len(views)} servers work.")
     return 3 if failed else 0
 
 
-def _print_test(view: ServerView, words: str, *, compact: bool) -> None:
+def _print_test(view: ServerView, words: str, options: argparse.Namespace) -> None:
     works = view.state in (State.READY, State.DEGRADED)
-    if compact:
+    if options.format == "compact":
         print(f"{'ok' if works else 'failed'} {view.name}")
         return
     print(f"{'✓' if works else '✗'} {view.name}: {view.state.value}, {count(view, Kind.TOOL)} tools")
     if view.reason:
         print(f"    {view.reason}")
+    elif view.state is State.STARTING:
+        print(f"    It did not answer within {options.timeout:g} s. Wait longer with --timeout.")
     if words and not works:
         print("    It said: " + "\n             ".join(words.splitlines()[-5:]))
 

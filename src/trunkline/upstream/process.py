@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -139,7 +140,9 @@ class Warden:
             if not process.pid:
                 self._give_up(process)
                 for file in ours[len(process.transports) :]:
-                    file.close()
+                    # A loop that was interrupted while it took one over may have closed it already.
+                    with contextlib.suppress(OSError):
+                        file.close()
 
     def _give_up(self, process: Process) -> None:
         """Let go of a process whose start was not waited for; if it did start, it ends."""

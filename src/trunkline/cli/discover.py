@@ -1,0 +1,213 @@
+"""`trunkline discover`: what the servers offer, what is new since the last time, and what can be told of it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from trunkline.catalog.annotations import get_annotation_summary, get_tool_safety_level
+from trunkline.catalog.infer import Inference, infer
+from trunkline.cli.news import Looks, News, news_of
+from trunkline.cli.open import check_server, config_to_look_at, hint_to_begin, only, opened, run
+from trunkline.cli.output import MARKS, first_line, print_json, say
+from trunkline.cli.show import WELL, add_timeout
+from trunkline.clients.secret import printable
+from trunkline.config import Config
+from trunkline.control.change import ToolChange
+from trunkline.errors import ConfigError
+from trunkline.model import Kind, Listing, ServerView
+from trunkline.wire.members import decode_object
+
+SIGNS = {"new": "+", "back": "+", "changed": "~", "gone": "-"}
+OTHERS = {
+    Kind.RESOURCE: ("resource", "uri"),
+    Kind.TEMPLATE: ("template", "uriTemplate"),
+    Kind.PROMPT: ("prompt", "name"),
+}
+
+
+def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+    """Add the command."""
+    discover = commands.add_parser(
+        "discover",
+        parents=[common, formatted],
+        help="see what the servers offer, and what is new",
+        description="Start the servers, and show what each offers: tools, resources and prompts, and which tools are "
+        "new, changed or gone since you last did so. Exit code 3 means that none can be reached.",
+    )
+    discover.add_argument("--server", metavar="NAME", help="only this one")
+    discover.add_argument(
+        "--infer-annotations", action="store_true", help="also what the words of each tool say of it, and which words"
+    )
+    discover.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
+    add_timeout(discover)
+    discover.set_defaults(run=_discover)
+
+
+@dataclass(frozen=True)
+class Discovered:
+    """What one server offers now, and what was known of it before."""
+
+    view: ServerView
+    news: dict[str, News] = field(default_factory=dict[str, News])
+    since: float = 0.0
+    """When it was last looked at, in seconds since the epoch; 0 when never."""
+
+    @property
+    def reached(self) -> bool:
+        return self.view.state in WELL
+
+    def offers(self, kind: Kind) -> list[dict[str, Any]]:
+        """The definitions of one kind, as the server gave them."""
+        listing = self.view.lists.get(kind, Listing())
+        return [decode_object(item) for item in (*listing.items, *listing.for_askable)]
+
+    @property
+    def gone(self) -> list[str]:
+        return [tool for tool, news in self.news.items() if news.what == "gone"]
+
+
+def _discover(options: argparse.Namespace) -> int:
+    config = config_to_look_at(options)
+    if options.server:
+        check_server(config, options.server, looks=True)
+        spec = config.servers.get(options.server)
+        if spec is not None and not spec.enabled:
+            raise ConfigError(f"Server {spec.name!r} is switched off.", hint="Set `enabled = true` in its table.")
+    found = run(lambda: _look(only(config, options.server), options.timeout))
+    if options.format == "json":
+        print_json({"servers": [_described(one, infers=options.infer_annotations) for one in found]})
+    elif options.format == "compact":
+        for one in found:
+            print("".join(f"{one.view.name} {name} {news}\n" for name, news in _tools(one)), end="")
+    else:
+        for one in found:
+            _print(one, options)
+        _sum_up(found, hint_to_begin(config, options.server), infers=options.infer_annotations)
+    return 3 if found and not any(one.reached for one in found) else 0
+
+
+async def _look(config: Config, seconds: float) -> list[Discovered]:
+    looks = Looks(config.home)
+    before = looks.read()
+    async with opened(config, seconds) as hub:
+        changes = await hub.history.changes()  # when everything that was read is noted
+        now = time.time()
+        found = [_discovered(view, changes, before) for view in hub.servers()]
+    looks.write({one.view.name: now for one in found if one.reached})
+    return found
+
+
+def _discovered(view: ServerView, changes: list[ToolChange], before: dict[str, float]) -> Discovered:
+    since = before.get(view.name, 0.0)
+    news = news_of(change for change in changes if change.server == view.name and change.when > since)
+    return Discovered(view, news, since)
+
+
+def _tools(one: Discovered) -> Iterator[tuple[str, str]]:
+    """The names of tools, those that are gone last, and what is new of each."""
+    if one.reached:
+        for tool in one.offers(Kind.TOOL):
+            name = str(tool.get("name", ""))
+            yield printable(name), str(one.news.get(name, ""))
+        for name in one.gone:
+            yield printable(name), "gone"
+
+
+def inferred(tool: dict[str, Any]) -> Inference:
+    """What the words of a definition say; what its server or the configuration says of it does not count."""
+    schema: Any = tool.get("inputSchema")
+    return infer(str(tool.get("name", "")), str(tool.get("description", "")), schema if schema else {})
+
+
+def _described(one: Discovered, *, infers: bool) -> dict[str, Any]:
+    """A server for programs to read."""
+    told: dict[str, Any] = {"name": one.view.name, "state": one.view.state.value, "reason": one.view.reason}
+    if not one.reached:
+        return told
+    told["since"] = datetime.fromtimestamp(one.since).astimezone().isoformat(timespec="seconds") if one.since else ""
+    told["tools"] = [
+        _described_tool(tool, one.news.get(str(tool.get("name", ""))), infers) for tool in one.offers(Kind.TOOL)
+    ]
+    told["gone"] = one.gone
+    for kind in OTHERS:
+        told[kind.value] = one.offers(kind)
+    return told
+
+
+def _described_tool(tool: dict[str, Any], news: News | None, infers: bool) -> dict[str, Any]:
+    told = dict(tool)
+    if news:
+        told["news"] = {"what": news.what, "parts": list(news.parts)}
+    if infers:
+        found = inferred(tool)
+        said = {name: value for name, value in asdict(found.annotations).items() if value not in (None, "", ())}
+        told["inferred"] = {
+            "safety": get_tool_safety_level(found.annotations),
+            "annotations": said,
+            "confidence": found.confidence,
+            "evidence": list(found.evidence),
+        }
+    return told
+
+
+def _print(one: Discovered, options: argparse.Namespace) -> None:
+    view = one.view
+    mark = f"{MARKS.get(view.state, '✗')} {view.name} [{view.state.value}]"
+    if not one.reached:
+        print(f"{mark}\n    {view.reason or f'It did not answer within {options.timeout:g} s.'}")
+        return
+    print(f"{mark} {_counted(one)}" + ("" if one.since else ", for the first time"))
+    if view.reason:
+        print(f"    {view.reason}")
+    width = max([len(name) for name, _ in _tools(one)], default=0)
+    for tool in one.offers(Kind.TOOL):
+        name = str(tool.get("name", ""))
+        _print_tool(tool, one.news.get(name), width, infers=options.infer_annotations)
+    for name in one.gone:
+        print(f"  - {printable(name).ljust(width)}  gone")
+    for kind, (word, key) in OTHERS.items():
+        for item in one.offers(kind):
+            print(f"    {word} {printable(str(item.get(key, '')))}  {_about(item)}".rstrip())
+
+
+def _counted(one: Discovered) -> str:
+    words = {Kind.TOOL: "tool"} | {kind: word for kind, (word, _) in OTHERS.items()}
+    counts = {word: len(one.offers(kind)) for kind, word in words.items()}
+    return ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items() if n) or "offers nothing"
+
+
+def _print_tool(tool: dict[str, Any], news: News | None, width: int, *, infers: bool) -> None:
+    name = printable(str(tool.get("name", "")))
+    about = f"[{news}] {_about(tool)}" if news else _about(tool)
+    print(f"  {SIGNS[news.what] if news else ' '} {name.ljust(width)}  {about}".rstrip())
+    if infers:
+        found = inferred(tool)
+        why = " ".join(found.evidence) or "No word tells."
+        level, summary = get_tool_safety_level(found.annotations), get_annotation_summary(found.annotations)
+        print(printable(f"      {level} {summary}: {why}"))
+
+
+def _about(item: dict[str, Any]) -> str:
+    return printable(first_line(str(item.get("description") or item.get("title") or item.get("name", ""))))
+
+
+def _sum_up(found: list[Discovered], hint: str, *, infers: bool) -> None:
+    reached = [one for one in found if one.reached]
+    tools = [tool for one in reached for tool in one.offers(Kind.TOOL)]
+    news = Counter(news.what for one in reached for news in one.news.values())
+    told = ", ".join(f"{number} {what}" for what, number in news.items()) or "nothing new"
+    say(f"{len(reached)} of {len(found)} servers, {len(tools)} tools: {told}. {hint}".rstrip())
+    if infers:
+        hints = [inferred(tool).annotations for tool in tools]
+        reading = sum(one.read_only_hint is True for one in hints)
+        destroying = sum(one.destructive_hint is True for one in hints)
+        repeatable = sum(one.idempotent_hint is True for one in hints)
+        say(f"By their words {reading} only read, {destroying} are destructive, and {repeatable} are idempotent.")
+    if news:
+        say("When and what exactly: trunkline tools --changes")

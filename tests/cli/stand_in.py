@@ -1,0 +1,107 @@
+"""Small servers in the place of those that the network would bring: they repeat what their tools were given."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+TOOLS = {
+    "server-postgres": {"query": "Run a read-only SQL query"},
+    "brave-search-mcp-server": {"brave_web_search": "Search the web."},
+    "my-mcp-server": {"say_hello": "Say hello."},
+    "data.js": {"deleteUser": "Delete a user.", "getUser": "Get a user.", "read_file": "Read the whole of a file."},
+    "github": {"list_repos": "List the repositories of the user."},
+}
+SCHEMAS = {"query": {"type": "object", "properties": {"sql": {"type": "string"}}}}
+
+
+def answer(tools: dict[str, str], message: dict[str, Any]) -> dict[str, Any] | None:
+    """What a server of 2025-06-18 says; nothing to a notification."""
+    if "id" not in message:
+        return None
+    said = {"jsonrpc": "2.0", "id": message["id"]}
+    match message["method"]:
+        case "initialize":
+            info = {"name": "stand-in", "version": "1"}
+            result: dict[str, Any] = {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": info,
+            }
+        case "ping":
+            result = {}
+        case "tools/list":
+            result = {
+                "tools": [
+                    {"name": name, "description": text, "inputSchema": _schema(name)} for name, text in tools.items()
+                ]
+            }
+        case "tools/call":
+            params = message["params"]
+            text = f"{params['name']} was given {json.dumps(params.get('arguments', {}), sort_keys=True)}"
+            result = {"content": [{"type": "text", "text": text}]}
+        case _:
+            return {**said, "error": {"code": -32601, "message": "Method not found"}}
+    return {**said, "result": result}
+
+
+def _schema(tool: str) -> dict[str, Any]:
+    return SCHEMAS.get(tool, {"type": "object"})
+
+
+@contextmanager
+def at_an_address(tools: dict[str, str], token: str) -> Generator[str]:
+    """The same over HTTP, for whoever has the token; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            if self.headers["authorization"] != f"Bearer {token}":
+                self._reply(401, b"")
+                return
+            said = answer(tools, json.loads(body))
+            self._reply(200 if said else 202, json.dumps(said).encode() if said else b"")
+
+        def do_GET(self) -> None:
+            self._reply(405, b"")
+
+        def do_DELETE(self) -> None:
+            self._reply(405, b"")
+
+        def _reply(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            with suppress(BrokenPipeError, ConnectionResetError):  # a command that ends hangs up
+                self.end_headers()
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/mcp"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def main(words: list[str]) -> None:
+    """Serve the tools of the program that the words name, on standard input and output."""
+    tools = next(tools for name, tools in TOOLS.items() if any(name in word for word in words))
+    for line in sys.stdin:
+        said = answer(tools, json.loads(line))
+        if said:
+            print(json.dumps(said), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
