@@ -15,6 +15,7 @@ import pytest
 
 from tests.harness import TRUNKLINE, ModernCaller, faulty, faulty_http, trunkline_up
 from tests.stages.till import teller
+from trunkline.cli.main import main
 
 
 @pytest.fixture
@@ -337,3 +338,12 @@ def test_a_text_that_looks_like_a_number_reaches_a_tool_that_wants_text_as_text(
     said = run("exec", "echo", "text=5", "--format", "compact", env={**home, "TRUNKLINE_MIDDLEWARE_VALIDATE": "true"})
 
     assert (said.returncode, said.stdout.strip()) == (0, "5")
+
+
+def test_ctrl_c_while_a_command_is_still_loading_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(command: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trunkline.cli.main.parser", interrupted)
+
+    assert main(["tools"]) == 130

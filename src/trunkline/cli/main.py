@@ -15,7 +15,15 @@ OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; the exit code says how it went."""
-    words = sys.argv[1:] if argv is None else argv
+    try:
+        return _run(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:  # also while modules are loaded
+        if sys.stderr.isatty():
+            print(file=sys.stderr)  # so that the shell's prompt does not stand behind what was asked
+        return INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
     if words in (["--version"], ["-V"]):
         print(f"trunkline {__version__}")
         return OK
@@ -50,10 +58,6 @@ def _guarded(options: argparse.Namespace) -> int:
     except TrunklineError as error:
         _complain(error)
         return FAILED
-    except KeyboardInterrupt:
-        if sys.stderr.isatty():
-            print(file=sys.stderr)  # so that the shell's prompt does not stand behind what was asked
-        return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has enough of it
         return OK
