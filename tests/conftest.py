@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncGenerator
 
 import aiohttp
 import pytest_asyncio
+
+# A shell that runs the tests in the background has Ctrl-C ignored, and what they start would ignore it as well.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest_asyncio.fixture
