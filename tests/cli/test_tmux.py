@@ -178,16 +178,16 @@ def test_up_without_colours_is_plain(home: dict[str, str], open_shell: Open, var
 
 
 def test_what_is_piped_has_no_escape_codes(home: dict[str, str], url: str, open_shell: Open) -> None:
+    top, up = Path(home["HOME"]) / "top", Path(home["HOME"]) / "up"
     with open_shell(env=home) as seen:
         seen.type(f"trunkline top --url {url} 2>&1 | cat > top; trunkline up --config config.json 2>&1 | tee up\n")
-        seen.wait("Stop with Ctrl-C.")
+        # What tee has shown it has not written yet, and Ctrl-C ends it at once.
+        seen.wait(lambda _: up.exists() and b"Stop with Ctrl-C." in up.read_bytes())
         seen.type(CTRL_C)
-        as_before(seen, 130)  # that of tee, which ends at once
+        as_before(seen, 130)  # that of tee
 
-    for name in ("top", "up"):
-        written = (Path(home["HOME"]) / name).read_bytes()
-        assert written
-        assert b"\x1b" not in written
+    assert top.read_bytes()
+    assert b"\x1b" not in top.read_bytes() + up.read_bytes()
 
 
 # top
