@@ -40,10 +40,10 @@ def open_shell(request: pytest.FixtureRequest) -> Open:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> dict[str, str]:
+def home(folder: Path) -> dict[str, str]:
     """An environment with two servers in config.json, of which one starts; and with an npx that starts one."""
-    home = tmp_path / "home"
-    programs = tmp_path / "programs"
+    home = folder / "home"
+    programs = folder / "programs"
     programs.mkdir()
     home.mkdir()
     (programs / "npx").write_text(f"#!/bin/sh\nexec {sys.executable} -S {STDIO_SERVER}\n")

@@ -27,14 +27,14 @@ COLOURS = re.compile(rb"\x1b\[[0-9;]*m")
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> dict[str, str]:
+def home(folder: Path) -> dict[str, str]:
     """An environment in which nothing is configured yet."""
     kept = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "TERM", "COLUMNS", "LINES")}
     return {
         **kept,
-        "HOME": str(tmp_path),
-        "XDG_CONFIG_HOME": str(tmp_path / "c"),
-        "TRUNKLINE_HOME": str(tmp_path / "t"),
+        "HOME": str(folder),
+        "XDG_CONFIG_HOME": str(folder / "c"),
+        "TRUNKLINE_HOME": str(folder / "t"),
         "TERM": "xterm-256color",
     }
 
