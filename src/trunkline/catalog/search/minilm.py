@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
+import string
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,5 +82,5 @@ def _unit(vectors: Floats) -> Floats:
 
 
 _COMMON_WORDS = "a an and are at be by for from i in is it me my of on that the this to with you your"
-_COMMONEST = frozenset(_COMMON_WORDS.split())
-"""A quarter of a usual query. Rarer words of this kind, as `before` or `without`, do matter."""
+_COMMONEST = frozenset((*_COMMON_WORDS.split(), *string.punctuation))
+"""A third of a usual query, with the signs. Rarer words of this kind, as `before` or `without`, do matter."""
