@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from trunkline.catalog.infer import infer
+from trunkline.tools.infer import infer
 
 VERBS = ["get", "list", "search", "create", "update", "delete", "send", "run"]
 NOUNS = ("user", "calendar_event", "merge_request", "storage_account", "dashboard_panel")

@@ -12,9 +12,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from trunkline.call.batch import BatchRequest, BatchResult, RequestBatcher
+from trunkline.call.batcher import BatchRequest, BatchResult, RequestBatcher
 from trunkline.call.lanes import Lane, Limits
-from trunkline.call.toolbatch import ToolCallBatcher
+from trunkline.call.tool_batcher import ToolCallBatcher
 
 MANY = 20_000
 

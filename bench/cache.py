@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 
 from trunkline.call.cache import ToolCache
-from trunkline.call.results import ToolResultCache
-from trunkline.catalog.digest import digest, digest_json
-from trunkline.catalog.globs import Glob
+from trunkline.call.result_cache import ToolResultCache
+from trunkline.tools.digest import digest, digest_json
+from trunkline.tools.globs import Glob
 
 ROUNDS = 5
 SIZES = (100, 100_000)

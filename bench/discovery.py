@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from trunkline import Annotations
-from trunkline.control.discovery import EnhancedToolDiscovery
+from trunkline.control.discovery.manager import EnhancedToolDiscovery
 from trunkline.control.history import History
 from trunkline.wire.members import encode
 

@@ -53,7 +53,7 @@ def respond(body: bytes, era: str) -> tuple[int, bytes]:
 
 
 async def serve_http(era: str) -> None:
-    from trunkline.config import GatewayConfig
+    from trunkline.config.options import GatewayConfig
     from trunkline.gateway.http import JSON, Request, Server
 
     async def handle(request: Request) -> None:

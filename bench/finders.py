@@ -32,10 +32,10 @@ from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from trunkline.catalog.convert.naming import distinct, sanitize_tool_name
-from trunkline.catalog.search.measure import rank_file
-from trunkline.catalog.search.text import ToolText
 from trunkline.errors import ConfigError
+from trunkline.search.measure import rank_file
+from trunkline.search.text import ToolText
+from trunkline.tools.convert.naming import distinct, sanitize_tool_name
 
 DATA = Path(__file__).parent / "data"
 LIMIT = 20

@@ -14,14 +14,14 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from itertools import cycle
 
-from trunkline.catalog.search.bm25 import Bm25Index
-from trunkline.catalog.search.builtin import builtin_embedder
-from trunkline.catalog.search.decompose import parts, search_steps
-from trunkline.catalog.search.finder import Finder
-from trunkline.catalog.search.index import Index
-from trunkline.catalog.search.regex import RegexIndex
-from trunkline.catalog.search.text import ToolText
-from trunkline.catalog.search.vectors import Embedder, open_vectors
+from trunkline.search.bm25 import Bm25Index
+from trunkline.search.builtin import builtin_embedder
+from trunkline.search.decompose import parts, search_steps
+from trunkline.search.finder import Finder
+from trunkline.search.index import Index
+from trunkline.search.regex import RegexIndex
+from trunkline.search.text import ToolText
+from trunkline.search.vectors import Embedder, open_vectors
 
 COUNT = 10_000
 ROUNDS = 100

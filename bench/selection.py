@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable
 from random import Random
 
-from trunkline.balance.circle import Circle
+from trunkline.balance.balancer import Balancer
+from trunkline.balance.groups import ServerGroup, ServerInfo
 from trunkline.balance.member import MemberOptions, ServerWeight
-from trunkline.balance.pick import STRATEGIES, Strategy
-from trunkline.balance.roster import ServerGroup, ServerInfo
-from trunkline.call.route import ToolRouter
+from trunkline.balance.strategies import STRATEGIES, Strategy
+from trunkline.call.router import ToolRouter
 from trunkline.call.routing import RouteContext
-from trunkline.control.groups import MultiServerManager
+from trunkline.control.multi_server import MultiServerManager
 from trunkline.tool import Tool
 
 SIZES = (10, 10_000)
@@ -51,7 +51,7 @@ Case = tuple[str, str, int]
 def circle(strategy: Strategy) -> Callable[[int], Call]:
     def made(size: int) -> Call:
         members = {f"s{n}": MemberOptions(weight=1 + n % 7, priority=n) for n in range(size)}
-        chosen = Circle(members, strategy=strategy, random=Random(1))
+        chosen = Balancer(members, strategy=strategy, random=Random(1))
         key = "ann" if strategy == "affinity" else ""
 
         def call() -> None:

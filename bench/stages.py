@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from trunkline.call.stage import Handler, join
-from trunkline.config import CacheSection, Config, MiddlewareSection, ServerSpec
+from trunkline.config.options import CacheSection, Config, MiddlewareSection, ServerSpec
 from trunkline.hub import Hub, open_hub
 from trunkline.model import Call, Reply
 from trunkline.wire.members import encode

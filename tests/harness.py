@@ -17,9 +17,9 @@ from typing import Any
 
 import aiohttp
 
-from trunkline.config import Config
+from trunkline.config.options import Config
+from trunkline.config.reading import parse
 from trunkline.gateway.serve import Gateway, open_gateway
-from trunkline.reading import parse
 
 TESTS = Path(__file__).parent
 STDIO_SERVER = TESTS / "faulty" / "stdio_server.py"

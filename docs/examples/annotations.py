@@ -10,8 +10,8 @@ from trunkline import (
     is_safe_to_retry,
     requires_confirmation,
 )
-from trunkline.catalog.annotations import effective, from_mcp
-from trunkline.catalog.infer import infer
+from trunkline.tools.annotations import effective, from_mcp
+from trunkline.tools.infer import infer
 
 
 async def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from trunkline import BatchRequest, BatchResult, RequestBatcher, ToolCallBatcher
-from trunkline.call.batch import BatchCompleted, FlushTriggered
+from trunkline.call.batcher import BatchCompleted, FlushTriggered
 
 
 async def run_batch(requests: list[BatchRequest]) -> list[BatchResult]:

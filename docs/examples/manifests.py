@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from trunkline import Secrets, Sources, open_hub, read_manifest
-from trunkline.control.manifests.launch import plan, questions
+from trunkline.install.manifests.launch import plan, questions
 
 MANIFEST = {
     "name": "com.example/greeter",

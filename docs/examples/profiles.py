@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from trunkline import Config, ServerSpec, open_hub
-from trunkline.config import GatewayConfig, ProfileSpec
+from trunkline.config.options import GatewayConfig, ProfileSpec
 
 
 async def main() -> None:

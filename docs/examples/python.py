@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trunkline import CallNext, Config, Elicitation, ServerSpec, Tool, ToolContext, ToolResult, open_hub
-from trunkline.config import MiddlewareSection
+from trunkline.config.options import MiddlewareSection
 
 
 async def count(tool: Tool, params: dict[str, Any], context: ToolContext, call_next: CallNext) -> ToolResult:

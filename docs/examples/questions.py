@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from trunkline import Elicitation, ElicitationManager, ElicitationProtocolAdapter, FormField, SelectOption
-from trunkline.call.elicit.events import ElicitationRequested, ElicitationResponded
-from trunkline.call.elicit.kinds import ConfirmationRequest, FormRequest, SecretRequest, SelectRequest
-from trunkline.call.elicit.manager import answered_elsewhere
+from trunkline.questions.events import ElicitationRequested, ElicitationResponded
+from trunkline.questions.kinds import ConfirmationRequest, FormRequest, SecretRequest, SelectRequest
+from trunkline.questions.manager import answered_elsewhere
 
 
 async def person(request: Elicitation) -> object:

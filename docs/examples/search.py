@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 
 from trunkline import Tool
-from trunkline.catalog.search.finder import Finder
-from trunkline.catalog.search.text import ToolText
-from trunkline.catalog.search.usage import Usage
-from trunkline.catalog.search.vectors import open_vectors
+from trunkline.search.finder import Finder
+from trunkline.search.text import ToolText
+from trunkline.search.usage import Usage
+from trunkline.search.vectors import open_vectors
 
 TOOLS = [
     Tool("createPullRequest", "Open a PR on a repository.", server="github"),

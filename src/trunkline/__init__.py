@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from trunkline.version import __version__
+
 __all__ = [
     "DEFAULT_BATCH_CONFIG",
     "DEFAULT_CACHE_CONFIG",
@@ -170,8 +171,8 @@ __all__ = [
 if TYPE_CHECKING:
     from trunkline.authoring.capabilities import ServerCapabilitiesConfig, ServerCapabilitiesManager
     from trunkline.authoring.content import Audio, Embedded, Image, Link
+    from trunkline.authoring.context import ask, ask_all, report_progress, send_log, was_cancelled
     from trunkline.authoring.decorators import ToolServer
-    from trunkline.authoring.during import ask, ask_all, report_progress, send_log, was_cancelled
     from trunkline.authoring.exposable import (
         ExposableAgent,
         ExposableWorkflow,
@@ -199,9 +200,9 @@ if TYPE_CHECKING:
         create_text_resource,
     )
     from trunkline.authoring.server import MCPServerBase
+    from trunkline.balance.groups import ServerGroup, ServerInfo
     from trunkline.balance.member import ServerWeight
-    from trunkline.balance.roster import ServerGroup, ServerInfo
-    from trunkline.call.batch import (
+    from trunkline.call.batcher import (
         DEFAULT_BATCH_CONFIG,
         BatchConfig,
         BatchRequest,
@@ -210,23 +211,6 @@ if TYPE_CHECKING:
         create_request_batcher,
     )
     from trunkline.call.cache import DEFAULT_CACHE_CONFIG, CacheConfig, CacheStats, ToolCache, create_tool_cache
-    from trunkline.call.elicit.fields import FileReference, FormField, Secret, SelectOption
-    from trunkline.call.elicit.kinds import Elicitation, ElicitationResponse
-    from trunkline.call.elicit.manager import (
-        ElicitationManager,
-        ElicitationManagerConfig,
-        create_elicitation_context,
-        global_elicitation_manager,
-    )
-    from trunkline.call.elicit.protocol import (
-        ElicitationProtocolAdapter,
-        create_confirmation_request,
-        create_form_request,
-        create_select_request,
-        create_text_input_request,
-        global_elicitation_protocol,
-        is_elicitation_protocol_message,
-    )
     from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware, create_tool_middleware_chain
     from trunkline.call.middleware.confirm import confirmation_middleware, create_confirmation_middleware
     from trunkline.call.middleware.deadline import create_timeout_middleware
@@ -239,11 +223,55 @@ if TYPE_CHECKING:
         wrap_tool_with_elicitation,
         wrap_tools_with_elicitation,
     )
-    from trunkline.call.results import ToolResultCache, create_tool_result_cache
-    from trunkline.call.route import ToolRouter, create_tool_router
+    from trunkline.call.result_cache import ToolResultCache, create_tool_result_cache
+    from trunkline.call.router import ToolRouter, create_tool_router
     from trunkline.call.routing import DEFAULT_ROUTER_CONFIG, RouteContext, RouterConfig, RoutingDecision
-    from trunkline.call.toolbatch import ToolCallBatcher, create_tool_call_batcher
-    from trunkline.catalog.annotations import (
+    from trunkline.call.tool_batcher import ToolCallBatcher, create_tool_call_batcher
+    from trunkline.config.options import Config, ServerSpec
+    from trunkline.config.secrets import Secrets
+    from trunkline.control.discovery.compatibility import CompatibilityCheckResult
+    from trunkline.control.discovery.criteria import ToolSearchCriteria, ToolSearchResult
+    from trunkline.control.discovery.manager import EnhancedToolDiscovery
+    from trunkline.control.discovery.tool_info import EnhancedToolInfo
+    from trunkline.control.multi_server import MultiServerManager, global_multi_server_manager
+    from trunkline.control.multi_server_options import MultiServerConfig
+    from trunkline.errors import ManifestError, TrunklineError
+    from trunkline.hub import Hub, open_hub
+    from trunkline.install.manifests.manifest import Manifest
+    from trunkline.install.manifests.reader import read_manifest
+    from trunkline.install.manifests.source import Source
+    from trunkline.install.manifests.sources import Sources
+    from trunkline.install.marketplace.client import MCPRegistryClient, global_mcp_registry_client
+    from trunkline.install.marketplace.entry import RegistryEntry
+    from trunkline.install.marketplace.options import (
+        MCPRegistryClientConfig,
+        RegistryConfig,
+        RegistrySearchOptions,
+        RegistrySearchResult,
+    )
+    from trunkline.install.marketplace.well_known import get_all_well_known_servers, get_well_known_server
+    from trunkline.model import Scope
+    from trunkline.questions.fields import FileReference, FormField, Secret, SelectOption
+    from trunkline.questions.kinds import Elicitation, ElicitationResponse
+    from trunkline.questions.manager import (
+        ElicitationManager,
+        ElicitationManagerConfig,
+        create_elicitation_context,
+        global_elicitation_manager,
+    )
+    from trunkline.questions.protocol import (
+        ElicitationProtocolAdapter,
+        create_confirmation_request,
+        create_form_request,
+        create_select_request,
+        create_text_input_request,
+        global_elicitation_protocol,
+        is_elicitation_protocol_message,
+    )
+    from trunkline.search.finder import Finder, SearchConfig
+    from trunkline.search.text import ToolText
+    from trunkline.tool import Annotations, Tool, ToolResult
+    from trunkline.tools.annotations import (
         create_annotated_tool,
         filter_tools_by_annotations,
         get_annotation_summary,
@@ -254,48 +282,21 @@ if TYPE_CHECKING:
         requires_confirmation,
         validate_annotations,
     )
-    from trunkline.catalog.convert.anthropic import from_anthropic, to_anthropic
-    from trunkline.catalog.convert.function import create_tool_from_function
-    from trunkline.catalog.convert.gemini import from_gemini, to_gemini
-    from trunkline.catalog.convert.loss import Converted, Loss
-    from trunkline.catalog.convert.matrix import TOOL_COMPATIBILITY
-    from trunkline.catalog.convert.mcp import batch_convert_from_mcp, batch_convert_to_mcp, from_mcp_tool, to_mcp_tool
-    from trunkline.catalog.convert.naming import sanitize_tool_name, validate_tool_name
-    from trunkline.catalog.convert.openai import from_openai, to_openai
-    from trunkline.catalog.convert.options import ToolConverterOptions
-    from trunkline.catalog.search.finder import Finder, SearchConfig
-    from trunkline.catalog.search.text import ToolText
-    from trunkline.config import Config, ServerSpec
-    from trunkline.control.compatibility import CompatibilityCheckResult
-    from trunkline.control.criteria import ToolSearchCriteria, ToolSearchResult
-    from trunkline.control.discovery import EnhancedToolDiscovery
-    from trunkline.control.grouping import MultiServerConfig
-    from trunkline.control.groups import MultiServerManager, global_multi_server_manager
-    from trunkline.control.manifests.manifest import Manifest
-    from trunkline.control.manifests.reader import read_manifest
-    from trunkline.control.manifests.source import Source
-    from trunkline.control.manifests.sources import Sources
-    from trunkline.control.marketplace.catalogue import get_all_well_known_servers, get_well_known_server
-    from trunkline.control.marketplace.client import MCPRegistryClient, global_mcp_registry_client
-    from trunkline.control.marketplace.entry import RegistryEntry
-    from trunkline.control.marketplace.options import (
-        MCPRegistryClientConfig,
-        RegistryConfig,
-        RegistrySearchOptions,
-        RegistrySearchResult,
-    )
-    from trunkline.control.tool_info import EnhancedToolInfo
-    from trunkline.errors import ManifestError, TrunklineError
-    from trunkline.hub import Hub, open_hub
-    from trunkline.model import Scope
-    from trunkline.secrets import Secrets
-    from trunkline.tool import Annotations, Tool, ToolResult
+    from trunkline.tools.convert.anthropic import from_anthropic, to_anthropic
+    from trunkline.tools.convert.function import create_tool_from_function
+    from trunkline.tools.convert.gemini import from_gemini, to_gemini
+    from trunkline.tools.convert.loss import Converted, Loss
+    from trunkline.tools.convert.matrix import TOOL_COMPATIBILITY
+    from trunkline.tools.convert.mcp import batch_convert_from_mcp, batch_convert_to_mcp, from_mcp_tool, to_mcp_tool
+    from trunkline.tools.convert.naming import sanitize_tool_name, validate_tool_name
+    from trunkline.tools.convert.openai import from_openai, to_openai
+    from trunkline.tools.convert.options import ToolConverterOptions
 
 _NAMES = {
     "authoring.capabilities": "ServerCapabilitiesConfig ServerCapabilitiesManager",
     "authoring.content": "Audio Embedded Image Link",
     "authoring.decorators": "ToolServer",
-    "authoring.during": "ask ask_all report_progress send_log was_cancelled",
+    "authoring.context": "ask ask_all report_progress send_log was_cancelled",
     "authoring.exposable": (
         "ExposableAgent ExposableWorkflow ExposureMetadata ExposureOptions ExposureResult WorkflowStep"
     ),
@@ -308,25 +309,25 @@ _NAMES = {
     "authoring.questions": "Answer Question",
     "authoring.resources": "Resource ResourceContent ResourceTemplate create_json_resource create_text_resource",
     "authoring.server": "MCPServerBase",
-    "catalog.convert.anthropic": "from_anthropic to_anthropic",
-    "catalog.convert.function": "create_tool_from_function",
-    "catalog.convert.gemini": "from_gemini to_gemini",
-    "catalog.convert.loss": "Converted Loss",
-    "catalog.convert.matrix": "TOOL_COMPATIBILITY",
-    "catalog.convert.mcp": "batch_convert_from_mcp batch_convert_to_mcp from_mcp_tool to_mcp_tool",
-    "catalog.convert.naming": "sanitize_tool_name validate_tool_name",
-    "catalog.convert.openai": "from_openai to_openai",
-    "catalog.convert.options": "ToolConverterOptions",
+    "tools.convert.anthropic": "from_anthropic to_anthropic",
+    "tools.convert.function": "create_tool_from_function",
+    "tools.convert.gemini": "from_gemini to_gemini",
+    "tools.convert.loss": "Converted Loss",
+    "tools.convert.matrix": "TOOL_COMPATIBILITY",
+    "tools.convert.mcp": "batch_convert_from_mcp batch_convert_to_mcp from_mcp_tool to_mcp_tool",
+    "tools.convert.naming": "sanitize_tool_name validate_tool_name",
+    "tools.convert.openai": "from_openai to_openai",
+    "tools.convert.options": "ToolConverterOptions",
     "balance.member": "ServerWeight",
-    "balance.roster": "ServerGroup ServerInfo",
-    "call.batch": "BatchConfig BatchRequest BatchResult DEFAULT_BATCH_CONFIG RequestBatcher create_request_batcher",
+    "balance.groups": "ServerGroup ServerInfo",
+    "call.batcher": "BatchConfig BatchRequest BatchResult DEFAULT_BATCH_CONFIG RequestBatcher create_request_batcher",
     "call.cache": "CacheConfig CacheStats DEFAULT_CACHE_CONFIG ToolCache create_tool_cache",
-    "call.elicit.fields": "FileReference FormField Secret SelectOption",
-    "call.elicit.kinds": "Elicitation ElicitationResponse",
-    "call.elicit.manager": (
+    "questions.fields": "FileReference FormField Secret SelectOption",
+    "questions.kinds": "Elicitation ElicitationResponse",
+    "questions.manager": (
         "ElicitationManager ElicitationManagerConfig create_elicitation_context global_elicitation_manager"
     ),
-    "call.elicit.protocol": (
+    "questions.protocol": (
         "ElicitationProtocolAdapter create_confirmation_request create_form_request create_select_request "
         "create_text_input_request global_elicitation_protocol is_elicitation_protocol_message"
     ),
@@ -338,37 +339,37 @@ _NAMES = {
     "call.middleware.retry": "create_retry_middleware",
     "call.middleware.validate": "create_validation_middleware validation_middleware",
     "call.middleware.wrap": "ToolWrapperOptions wrap_tool_with_elicitation wrap_tools_with_elicitation",
-    "call.results": "ToolResultCache create_tool_result_cache",
-    "call.route": "ToolRouter create_tool_router",
+    "call.result_cache": "ToolResultCache create_tool_result_cache",
+    "call.router": "ToolRouter create_tool_router",
     "call.routing": "DEFAULT_ROUTER_CONFIG RouteContext RouterConfig RoutingDecision",
-    "call.toolbatch": "ToolCallBatcher create_tool_call_batcher",
-    "catalog.annotations": (
+    "call.tool_batcher": "ToolCallBatcher create_tool_call_batcher",
+    "tools.annotations": (
         "create_annotated_tool filter_tools_by_annotations get_annotation_summary get_tool_safety_level "
         "infer_annotations is_safe_to_retry merge_annotations requires_confirmation validate_annotations"
     ),
-    "config": "Config ServerSpec",
-    "control.compatibility": "CompatibilityCheckResult",
-    "control.criteria": "ToolSearchCriteria ToolSearchResult",
-    "control.discovery": "EnhancedToolDiscovery",
-    "control.grouping": "MultiServerConfig",
-    "control.groups": "MultiServerManager global_multi_server_manager",
-    "control.manifests.manifest": "Manifest",
-    "control.manifests.reader": "read_manifest",
-    "control.manifests.source": "Source",
-    "control.manifests.sources": "Sources",
-    "control.marketplace.catalogue": "get_all_well_known_servers get_well_known_server",
-    "control.marketplace.client": "MCPRegistryClient global_mcp_registry_client",
-    "control.marketplace.entry": "RegistryEntry",
-    "control.marketplace.options": (
+    "config.options": "Config ServerSpec",
+    "control.discovery.compatibility": "CompatibilityCheckResult",
+    "control.discovery.criteria": "ToolSearchCriteria ToolSearchResult",
+    "control.discovery.manager": "EnhancedToolDiscovery",
+    "control.multi_server_options": "MultiServerConfig",
+    "control.multi_server": "MultiServerManager global_multi_server_manager",
+    "install.manifests.manifest": "Manifest",
+    "install.manifests.reader": "read_manifest",
+    "install.manifests.source": "Source",
+    "install.manifests.sources": "Sources",
+    "install.marketplace.well_known": "get_all_well_known_servers get_well_known_server",
+    "install.marketplace.client": "MCPRegistryClient global_mcp_registry_client",
+    "install.marketplace.entry": "RegistryEntry",
+    "install.marketplace.options": (
         "MCPRegistryClientConfig RegistryConfig RegistrySearchOptions RegistrySearchResult"
     ),
-    "control.tool_info": "EnhancedToolInfo",
+    "control.discovery.tool_info": "EnhancedToolInfo",
     "errors": "ManifestError TrunklineError",
     "hub": "Hub open_hub",
-    "catalog.search.finder": "Finder SearchConfig",
-    "catalog.search.text": "ToolText",
+    "search.finder": "Finder SearchConfig",
+    "search.text": "ToolText",
     "model": "Scope",
-    "secrets": "Secrets",
+    "config.secrets": "Secrets",
     "tool": "Annotations Tool ToolResult",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -14,45 +14,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from trunkline.balance.budget import RetryBudget
-from trunkline.call.around import MiddlewareStage, result_of
-from trunkline.call.ask import ElicitStage
-from trunkline.call.crowd import BatchStage
-from trunkline.call.elicit.bridge import OpenPage
-from trunkline.call.elicit.here import AnswerHandler, Here
-from trunkline.call.elicit.manager import ElicitationManager
-from trunkline.call.entry import EntryStage, find_resource, unknown
-from trunkline.call.front import FrontStage, unwrap
-from trunkline.call.keep import CacheStage
 from trunkline.call.lanes import Lane, Lanes, Limits
 from trunkline.call.middleware.chain import ToolMiddleware
-from trunkline.call.policy import Policy
-from trunkline.call.savings import Savings
-from trunkline.call.send import SendStage
-from trunkline.call.share import RouteStage
+from trunkline.call.middleware.policy import Policy
 from trunkline.call.stage import Stage, join
-from trunkline.call.suspend import Suspended
-from trunkline.call.tally import Tallies
-from trunkline.call.task_log import At, Task, TaskLog
-from trunkline.call.tasks import TaskStage
-from trunkline.catalog.own import CALL, CATALOGUE
-from trunkline.config import Config, ServerSpec
+from trunkline.call.stages.batch import BatchStage
+from trunkline.call.stages.builtin import BuiltinStage, unwrap
+from trunkline.call.stages.cache import CacheStage
+from trunkline.call.stages.elicit import ElicitStage
+from trunkline.call.stages.entry import EntryStage, find_resource, unknown
+from trunkline.call.stages.middleware import MiddlewareStage, result_of
+from trunkline.call.stages.route import RouteStage
+from trunkline.call.stages.send import SendStage
+from trunkline.call.stages.tasks import TaskStage
+from trunkline.call.suspended import Suspended
+from trunkline.call.tasks.log import At, Task, TaskLog
+from trunkline.config.options import Config, ServerSpec
+from trunkline.config.reading import find_file, load
 from trunkline.control.fleet import Fleet
 from trunkline.control.history import History
-from trunkline.control.joining import options_of
+from trunkline.control.list_store import ListStore
+from trunkline.control.merging import options_of
 from trunkline.control.registry import Changed, Registry
-from trunkline.control.searching import Searching
-from trunkline.control.shelf import Shelf
+from trunkline.control.search import Searching
 from trunkline.control.supervisor import Supervisor
 from trunkline.control.views import Views
 from trunkline.errors import ConfigError, ServerRefusedError, UpstreamError
-from trunkline.keyfile import seal_key
 from trunkline.model import (
     Answer,
     Call,
     Caller,
     Entry,
+    Introduction,
     Parked,
-    Profile,
     Reply,
     Scope,
     ServerView,
@@ -60,13 +54,19 @@ from trunkline.model import (
     State,
     View,
 )
-from trunkline.reading import find_file, load
+from trunkline.questions.bridge import OpenPage
+from trunkline.questions.local import AnswerHandler, LocalAnswers
+from trunkline.questions.manager import ElicitationManager
+from trunkline.storage.keyfile import seal_key
 from trunkline.tasks import Tasks, open_tasks
+from trunkline.telemetry.savings import Savings
+from trunkline.telemetry.tally import Tallies
 from trunkline.tool import NO_OPTIONS, Annotations, Safety, ToolOptions, ToolResult
+from trunkline.tools.builtin import CALL, CATALOGUE
 from trunkline.upstream.connection import CLIENT_INFO, Connection
 from trunkline.upstream.exchange import Exchange
 from trunkline.upstream.local import Mounted
-from trunkline.upstream.pool import Line, Outside, Pool, askable, open_pool
+from trunkline.upstream.pool import ConnectionKey, Pool, PoolEvents, askable, open_pool
 from trunkline.wire import meta
 from trunkline.wire.envelope import error_object
 from trunkline.wire.era import MODERN_VERSIONS
@@ -76,7 +76,7 @@ from trunkline.wire.seal import Seal
 
 if TYPE_CHECKING:
     from trunkline.authoring.server import MCPServerBase
-    from trunkline.control.discovery import EnhancedToolDiscovery
+    from trunkline.control.discovery.manager import EnhancedToolDiscovery
     from trunkline.control.finding import Found
 
 log = logging.getLogger("trunkline")
@@ -99,7 +99,7 @@ class Hub:
         self._mounted: dict[str, ServerSpec] = {}
         self._registry = Registry(config, self._learn)
         self._views = Views(config)
-        self._fleet = Fleet(self._registry, Shelf(config.home), tasks)
+        self._fleet = Fleet(self._registry, ListStore(config.home), tasks)
         self._searching = Searching(config.search, config.home, tasks)
         self._hearers: list[Heard] = []
         self._names_of_vendors: dict[str, str] = {}
@@ -111,7 +111,7 @@ class Hub:
         """How the gateway is asked on behalf of a server that asks outside a call."""
         self.open_page: OpenPage | None = None
         """How the gateway lets a person answer what must not pass the caller."""
-        self._here = Here(config.gateway.question_timeout)
+        self._here = LocalAnswers(config.gateway.question_timeout)
         self._middleware: list[ToolMiddleware] = []
         self.tallies = Tallies(time.monotonic)
         """How calls went, by server and by tool."""
@@ -168,7 +168,7 @@ class Hub:
 
         What goes wrong with the call is told to the model, not raised; `format` is that of `tools`.
         """
-        from trunkline.control.answering import answer
+        from trunkline.tools.convert.model_calls import answer
 
         return await answer(partial(self.call, user=user, thread=thread), asked, format)
 
@@ -200,18 +200,18 @@ class Hub:
         call.parked, call.answers = parked, answers
         return await self._handler(call)
 
-    async def profile_for(self, caller: Caller) -> Profile | None:
+    async def introduction_for(self, caller: Caller) -> Introduction | None:
         """What the one server of bare mode says of itself to such a caller; `None` when nothing is known of it."""
         view = self.snapshot.servers.get(self.snapshot.bare)
         spec = self._fleet.specs.get(self.snapshot.bare)
         if spec is None or view is None:
             return None
         if spec.lifecycle == "transient":
-            return view.profile
+            return view.introduction
         try:
-            return (await self._fleet.pool.take(spec, caller)).profile
+            return (await self._fleet.pool.take(spec, caller)).introduction
         except UpstreamError:
-            return view.profile
+            return view.introduction
 
     def withdraw(self, parked: Parked | None) -> None:
         """Nobody will answer: the server is told that the call is off."""
@@ -245,7 +245,7 @@ class Hub:
         entries = list(self.snapshot.tools.values())
         if format is None:
             return entries
-        from trunkline.control.formatting import for_model
+        from trunkline.control.model_formats import for_model
 
         made = for_model(entries, format, defer=defer, keep=keep).value
         self._names_of_vendors |= {name: tool.name for name, tool in made.by_name.items() if name != tool.name}
@@ -315,7 +315,7 @@ class Hub:
     def discovery(self) -> EnhancedToolDiscovery:
         """Every tool with its category, safety and version and how its calls went; made when first asked for."""
         if self._discovery is None:
-            from trunkline.control.discovery import EnhancedToolDiscovery
+            from trunkline.control.discovery.manager import EnhancedToolDiscovery
 
             self._discovery = EnhancedToolDiscovery(calls=lambda: self.tallies.tools, history=self.history)
             self._discovery.follow(self.snapshot)
@@ -480,7 +480,7 @@ class Hub:
         policy = Policy(config.middleware, self._middleware, RetryBudget(ratio=config.router.retry_ratio))
         self._lanes.refresh()
         self.stages: tuple[Stage, ...] = (
-            FrontStage(self.view, self._find, config, self.savings),
+            BuiltinStage(self.view, self._find, config, self.savings),
             EntryStage(
                 self._snapshot_of,
                 lambda: self._registry.settle(self.config.gateway.settle),
@@ -525,7 +525,7 @@ class Hub:
         batcher = self.config.batcher
         return Limits(spec.concurrency if spec else 1, batcher.max_queue, batcher.max_wait)
 
-    def hear(self, line: Line, method: str, params: bytes) -> None:
+    def hear(self, line: ConnectionKey, method: str, params: bytes) -> None:
         """A server said something outside a call."""
         if self._cache is not None and method.startswith("notifications/") and method.endswith(_CHANGES):
             self._cache.forget(line.server)
@@ -537,7 +537,7 @@ class Hub:
         """A server asks the owner of its connection something outside a call."""
         return self.ask_owner(owner, method, params)
 
-    def woke(self, line: Line) -> None:
+    def woke(self, line: ConnectionKey) -> None:
         """A connection was opened, or ended by itself."""
         self._fleet.woke(line)
 
@@ -548,7 +548,7 @@ async def open_hub(source: Config | str | Path | Iterable[ServerSpec] | None = N
     config = _config(source)
     async with open_tasks() as tasks:
         hub = Hub(config, tasks)
-        async with open_pool(Outside(hub.hear, hub.woke, hub.ask)) as pool:
+        async with open_pool(PoolEvents(hub.hear, hub.woke, hub.ask)) as pool:
             hub.attach(pool)
             await hub.apply(config)
             try:

@@ -223,7 +223,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class Introduction:
     """What a server says of itself when we connect."""
 
     modern: bool = True
@@ -259,7 +259,7 @@ class ServerView:
     reason: str = ""
     transport: str = ""
     address: str = ""
-    profile: Profile | None = None
+    introduction: Introduction | None = None
     lists: Mapping[Kind, Listing] = field(default_factory=dict[Kind, Listing])
     known_since: float = 0.0
     """When its lists were fetched, in seconds since the epoch; 0 when it was never reached."""

@@ -12,8 +12,8 @@ import json
 from typing import Any
 
 from trunkline.authoring.content import Audio, Embedded, Image
+from trunkline.authoring.context import ask, ask_all, may_ask, report_progress, send_log
 from trunkline.authoring.decorators import ToolServer
-from trunkline.authoring.during import ask, ask_all, may_ask, report_progress, send_log
 from trunkline.authoring.questions import Answer, Question, form, roots, sample
 from trunkline.tool import ToolResult
 

@@ -25,7 +25,7 @@ from trunkline import (
     expose_workflows_as_tools,
     validate_tool_name,
 )
-from trunkline.authoring.during import Notice, Progress
+from trunkline.authoring.context import Notice, Progress
 from trunkline.errors import ConfigError, InvalidArgumentsError
 
 

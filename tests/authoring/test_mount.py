@@ -14,7 +14,7 @@ import pytest
 
 from tests.harness import LegacyCaller, ModernCaller, faulty, gateway, make_config, until
 from trunkline import Elicitation, Hub, Tool, ToolContext, ToolServer, ask, open_hub
-from trunkline.config import Config, MiddlewareSection
+from trunkline.config.options import Config, MiddlewareSection
 from trunkline.errors import ConfigError, ServerRefusedError
 
 

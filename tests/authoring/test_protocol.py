@@ -10,7 +10,7 @@ import pytest
 
 from tests.authoring.scene import Message, caller_of
 from trunkline import Image, Tool, ToolServer, ask, ask_all, report_progress, send_log
-from trunkline.authoring.during import was_cancelled
+from trunkline.authoring.context import was_cancelled
 from trunkline.authoring.questions import form, page, roots, sample
 
 ERAS = pytest.mark.parametrize("modern", [True, False], ids=["modern", "legacy"])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from trunkline import Annotations, MCPServerBase, MCPServerBaseConfig, Tool, ToolResult, ToolServer
-from trunkline.authoring.during import Notice, Progress, ask, report_progress, was_cancelled
+from trunkline.authoring.context import Notice, Progress, ask, report_progress, was_cancelled
 from trunkline.authoring.events import ServerReady, ServerStopped, ToolExecuted, ToolFailed, ToolRegistered, ToolRemoved
 from trunkline.authoring.questions import Question
 from trunkline.errors import ConfigError

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from tests.balance.clock import Clock
+from trunkline.balance.balancer import Balancer
 from trunkline.balance.budget import RetryBudget
-from trunkline.balance.circle import Circle
 from trunkline.balance.failover import failover, safe_to_repeat
 from trunkline.balance.health import HealthOptions
 from trunkline.balance.member import MemberOptions
@@ -31,7 +31,7 @@ class Servers:
     def __init__(self, **failures: TrunklineError) -> None:
         self.failures = failures
         self.calls: list[str] = []
-        self.circle = Circle({name: MemberOptions() for name in "abc"}, strategy="failover-only", clock=Clock())
+        self.circle = Balancer({name: MemberOptions() for name in "abc"}, strategy="failover-only", clock=Clock())
         self.budget = RetryBudget(clock=Clock())
 
     async def attempt(self, server: str) -> str:
@@ -116,7 +116,7 @@ async def test_without_servers_there_is_no_call() -> None:
 
 async def test_retries_stay_within_the_budget_when_a_third_of_the_calls_fail() -> None:
     random, calls = Random(5), Counter[str]()
-    circle = Circle(
+    circle = Balancer(
         {name: MemberOptions() for name in "abcde"}, clock=Clock(), health=HealthOptions(consecutive_errors=0)
     )
     budget = RetryBudget(clock=Clock())

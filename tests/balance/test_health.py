@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.balance.clock import Clock
-from trunkline.balance.circle import Circle
+from trunkline.balance.balancer import Balancer
 from trunkline.balance.health import (
     WELL,
     HealthOptions,
+    HealthState,
     Phase,
     Record,
-    Standing,
     ejected,
     is_sick,
     may_eject,
@@ -25,24 +25,24 @@ from trunkline.balance.health import (
 )
 from trunkline.balance.lease import Lease
 from trunkline.balance.member import MemberOptions
-from trunkline.balance.pick import STRATEGIES, Strategy
+from trunkline.balance.strategies import STRATEGIES, Strategy
 from trunkline.errors import ConfigError, NoServerError
 
 OPTIONS = HealthOptions()
 
 
-def circle(size: int, clock: Clock, strategy: Strategy = "round-robin") -> Circle:
-    return Circle(
+def circle(size: int, clock: Clock, strategy: Strategy = "round-robin") -> Balancer:
+    return Balancer(
         {f"s{index}": MemberOptions() for index in range(size)}, strategy=strategy, clock=clock, random=Random(3)
     )
 
 
-def fail(chosen: Circle, server: str, times: int = 5) -> None:
+def fail(chosen: Balancer, server: str, times: int = 5) -> None:
     for _ in range(times):
         chosen.take(only=[server]).done(False)
 
 
-def phase(chosen: Circle, server: str) -> Phase:
+def phase(chosen: Balancer, server: str) -> Phase:
     return chosen.states()[server].phase
 
 
@@ -106,7 +106,7 @@ def test_half_may_go_and_one_must_stay(members: int, out: int, well: int, may: b
 
 @pytest.mark.parametrize(("seconds", "part"), [(0, 0.1), (1, 0.1), (15, 0.5), (30, 1.0), (90, 1.0)])
 def test_the_share_grows_for_thirty_seconds(seconds: float, part: float) -> None:
-    standing = Standing(Phase.WARMING, until=130.0, since=100.0)
+    standing = HealthState(Phase.WARMING, until=130.0, since=100.0)
 
     assert share(standing, OPTIONS, 100.0 + seconds) == pytest.approx(part)
 
@@ -263,7 +263,7 @@ def test_a_flag_that_says_healthy_again_ends_an_ejection() -> None:
 
 def test_every_change_is_told_once() -> None:
     clock, told = Clock(), list[tuple[str, bool]]()
-    chosen = Circle(
+    chosen = Balancer(
         {"a": MemberOptions(), "b": MemberOptions()},
         clock=clock,
         on_health=lambda server, well: told.append((server, well)),
@@ -312,7 +312,7 @@ def test_a_probe_that_was_overtaken_by_a_report_decides_nothing() -> None:
 
 
 def test_passive_health_can_be_switched_off() -> None:
-    chosen = Circle({"a": MemberOptions(), "b": MemberOptions()}, health=HealthOptions(consecutive_errors=0))
+    chosen = Balancer({"a": MemberOptions(), "b": MemberOptions()}, health=HealthOptions(consecutive_errors=0))
 
     fail(chosen, "a", 100)
 
@@ -377,7 +377,7 @@ def test_whatever_happens_never_too_many_are_out_and_one_probe_is_under_way(
         check(chosen, open_leases)
 
 
-def check(chosen: Circle, open_leases: list[Lease]) -> None:
+def check(chosen: Balancer, open_leases: list[Lease]) -> None:
     states = chosen.states()
     out = [state for state in states.values() if state.phase in (Phase.EJECTED, Phase.HALF_OPEN, Phase.PROBING)]
     flagged = [state for state in states.values() if state.healthy]

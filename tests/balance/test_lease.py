@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-from trunkline.balance.circle import Circle
+from trunkline.balance.balancer import Balancer
 from trunkline.balance.lease import Lease, Outcome, verdict
 from trunkline.balance.member import MemberOptions
 from trunkline.errors import (
@@ -22,12 +22,12 @@ from trunkline.errors import (
 )
 
 
-def circle(ended: list[Outcome] | None = None) -> Circle:
+def circle(ended: list[Outcome] | None = None) -> Balancer:
     def end(lease: Lease, outcome: Outcome) -> None:
         if ended is not None:
             ended.append(outcome)
 
-    return Circle({"a": MemberOptions()}, on_end=end)
+    return Balancer({"a": MemberOptions()}, on_end=end)
 
 
 def test_a_lease_counts_while_it_is_open() -> None:

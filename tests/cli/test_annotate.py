@@ -13,10 +13,10 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.call.stages.till import teller
 from tests.harness import TRUNKLINE, ModernCaller
-from tests.stages.till import teller
+from trunkline.config.reading import load
 from trunkline.gateway.serve import open_gateway
-from trunkline.reading import load
 
 Json = dict[str, Any]
 ODD: Json = {

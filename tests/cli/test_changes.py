@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import tomlkit
 
+from tests.call.stages.till import teller
 from tests.harness import TRUNKLINE, faulty
-from tests.stages.till import teller
 
 COIN = {"name": "toss_coin", "description": "Toss a coin.", "inputSchema": {"type": "object"}}
 

@@ -13,8 +13,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.call.stages.till import teller
 from tests.harness import TRUNKLINE, ModernCaller, faulty, faulty_http, trunkline_up
-from tests.stages.till import teller
 from trunkline.cli.main import main
 
 

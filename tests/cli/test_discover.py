@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import tomlkit
 
+from tests.call.stages.till import teller
 from tests.cli.inside import Inside
 from tests.harness import faulty
-from tests.stages.till import teller
-from trunkline.cli.news import Looks, News, news_of
+from trunkline.cli.last_look import LastLook, News, news_of
 from trunkline.control.change import ToolChange
 
 COIN = {"name": "toss_coin", "description": "Toss a coin.", "inputSchema": {"type": "object"}}
@@ -145,7 +145,7 @@ def test_what_a_server_says_cannot_write_over_the_screen(cli: Inside) -> None:
 
 
 def test_a_broken_note_of_the_last_time_counts_as_none(tmp_path: Path) -> None:
-    looks = Looks(tmp_path)
+    looks = LastLook(tmp_path)
     for text in ("", "[1]", '{"a": "x"}', "\xff"):
         (tmp_path / "discovered.json").write_bytes(text.encode("latin-1"))
         assert looks.read() == {}

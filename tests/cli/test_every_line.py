@@ -335,7 +335,7 @@ def test_a_command_loads_no_other() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
     assert "trunkline.cli.show" in loaded
-    assert not {"trunkline.cli.install", "trunkline.cli.doctor.command", "trunkline.cli.discover"} & {*loaded}
+    assert not {"trunkline.cli.install", "trunkline.cli.doctor", "trunkline.cli.discover"} & {*loaded}
 
 
 def test_every_command_is_known_by_its_module() -> None:

@@ -14,9 +14,9 @@ import pytest
 from tests.cli.inside import Inside
 from tests.cli.terminal import at_terminal
 from tests.cli.test_registry import cli, use_registry
-from tests.control.marketplace.registry_server import FakeRegistry, item, serving, with_status
 from tests.harness import STDIO_SERVER
-from trunkline.secrets import Secrets
+from tests.install.marketplace.registry_server import FakeRegistry, item, serving, with_status
+from trunkline.config.secrets import Secrets
 
 __all__ = ["cli"]
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.terminal import at_terminal
 from tests.cli.test_commands import home, run
-from tests.control.manifests.samples import PLUGIN, npm, plugin_folder, remote
+from tests.install.manifests.samples import PLUGIN, npm, plugin_folder, remote
 
 __all__ = ["home"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.inside import Inside
-from tests.control.marketplace.registry_server import FakeRegistry, item, serving, with_status
+from tests.install.marketplace.registry_server import FakeRegistry, item, serving, with_status
 
 
 @pytest.fixture

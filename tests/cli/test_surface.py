@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.inside import Inside
 from tests.harness import STDIO_SERVER
-from trunkline.secrets import Secrets
+from trunkline.config.secrets import Secrets
 from trunkline.upstream.process import INHERITED
 
 SECRET = "s3cret-9a7c"

@@ -19,7 +19,7 @@ import pytest
 from tests.cli.pane import Shell, shell
 from tests.cli.window import CTRL_C, CTRL_Z
 from tests.harness import STDIO_SERVER, TRUNKLINE, faulty, trunkline_up
-from trunkline.secrets import Secrets
+from trunkline.config.secrets import Secrets
 
 Open = Callable[..., AbstractContextManager[Shell]]
 CTRL_D = "\x04"

@@ -8,10 +8,10 @@ import sys
 import pytest
 
 from tests.cli.test_commands import home, run
-from trunkline.catalog.tokens import can_count, estimated
 from trunkline.cli import tokens
 from trunkline.cli.tokens import bill_of, print_tokens
 from trunkline.model import Entry
+from trunkline.tools.tokens import can_count, estimated
 
 __all__ = ["home"]
 

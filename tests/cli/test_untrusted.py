@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.inside import Inside
 from tests.harness import TRUNKLINE, faulty, trunkline_up
-from trunkline.reading import LARGEST_FILE
+from trunkline.config.reading import LARGEST_FILE
 
 DEEP = "[" * 100_000 + "]" * 100_000
 

@@ -17,10 +17,10 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.call.stages.members import Member, serving
 from tests.cli.window import CTRL_C, CTRL_Z, Window, window
 from tests.harness import TRUNKLINE, ModernCaller, faulty, trunkline_up, until
 from tests.search.scene import plenty, shelf
-from tests.stages.members import Member, serving
 
 Json = dict[str, Any]
 COLOURS = re.compile(rb"\x1b\[[0-9;]*m")

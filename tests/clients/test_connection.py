@@ -17,7 +17,7 @@ from trunkline.clients.connection import Change, gateway_url, own_entry, plan, t
 from trunkline.clients.document import Document
 from trunkline.clients.place import Place
 from trunkline.clients.server import entries
-from trunkline.config import GatewayConfig
+from trunkline.config.options import GatewayConfig
 from trunkline.errors import ConfigError
 
 URL = "http://127.0.0.1:7420/mcp"

@@ -13,8 +13,8 @@ from trunkline.clients.guess import read_any
 from trunkline.clients.place import Around, places
 from trunkline.clients.server import find
 from trunkline.clients.variable import LITERAL, spelled
+from trunkline.config.reading import parse
 from trunkline.errors import ConfigError
-from trunkline.reading import parse
 
 EXPECTED: dict[str, dict[str, Any]] = {
     "claude-desktop": {

@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from trunkline.control.discovery import EnhancedToolDiscovery
+from trunkline.control.discovery.manager import EnhancedToolDiscovery
 
 Json = dict[str, Any]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from trunkline.config import Config, ServerSpec
-from trunkline.control.joining import join_servers
+from trunkline.config.options import Config, ServerSpec
+from trunkline.config.reading import parse
+from trunkline.control.merging import join_servers
 from trunkline.control.views import Views
 from trunkline.errors import UnknownNameError
 from trunkline.model import Kind, Listing, ServerView, Snapshot, State, View
-from trunkline.reading import parse
 
 Json = dict[str, Any]
 

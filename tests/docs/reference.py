@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.cli.up import NOT_FLAGS
-from trunkline.config import SECTIONS, GroupSpec, ProfileSpec, RegistrySpec, ServerSpec, options
+from trunkline.config.options import SECTIONS, GroupSpec, ProfileSpec, RegistrySpec, ServerSpec, options
 from trunkline.tool import Annotations, ToolOptions
 
 FILE = Path(__file__).parents[2] / "docs" / "configuration.md"

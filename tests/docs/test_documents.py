@@ -12,7 +12,7 @@ import pytest
 import trunkline
 from tests.docs.reference import FILE, written
 from tests.harness import TRUNKLINE
-from trunkline.reading import parse
+from trunkline.config.reading import parse
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.scene import ERAS, caller_of, get
 from tests.harness import ModernCaller, faulty, faulty_http, gateway, until
-from trunkline.gateway.lists import UNAVAILABLE
+from trunkline.gateway.mcp.lists import UNAVAILABLE
 
 MOODY = Path(__file__).with_name("moody_server.py")
 QUICK: dict[str, Any] = {"timeout": 0.5, "start_timeout": 0.6, "answer_limit": 2**20, "max_pages": 20}

@@ -9,9 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.call.stages.members import Member, serving
+from tests.call.stages.till import till
 from tests.harness import ModernCaller, faulty, gateway, until
-from tests.stages.members import Member, serving
-from tests.stages.till import till
 from trunkline.gateway.serve import Gateway
 
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from tests.harness import ModernCaller, faulty, faulty_http, gateway
-from trunkline.call.elicit.mcp import flag_secrets
+from trunkline.questions.mcp import flag_secrets
 
 ASKABLE: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
 

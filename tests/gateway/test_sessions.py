@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from tests.harness import LegacyCaller, ModernCaller, faulty, faulty_http, gateway, post, until
-from trunkline.gateway import legacy
+from trunkline.gateway.mcp import legacy
 
 ELICITS: dict[str, Any] = {"elicitation": {}}
 ACCEPTED = {"action": "accept", "content": {"name": "Ada"}}

@@ -8,12 +8,12 @@ from typing import Any
 
 import aiohttp
 
+from tests.call.stages.members import Member, serving
+from tests.call.stages.till import till
 from tests.harness import ModernCaller, faulty, gateway, until
 from tests.search.scene import ERAS, SOME, plenty, requester, searched, servers, shelf
-from tests.stages.members import Member, serving
-from tests.stages.till import till
-from trunkline.call.savings import weight
 from trunkline.gateway.serve import Gateway
+from trunkline.telemetry.savings import weight
 
 Json = dict[str, Any]
 TOKEN, ANA, BOB = "the-long-token-of-the-house", "the-long-token-of-ana", "the-long-token-of-bob"

@@ -1,296 +1,210 @@
-"""What a person answers reaches the server, whichever eras meet: agreed, declined, cancelled, failed, not askable."""
+"""Answers count if they fit their question; what is wrong is named, and never the value."""
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
+from datetime import date
+from pathlib import PurePosixPath
+from typing import Any
 
-import aiohttp
 import pytest
 
-from tests.harness import until
-from tests.questions.scene import ACCEPT, EVERYTHING, FORMS, Json, Pair, Scene, ask, pairs, retry, scene, yes
+from trunkline.questions.answers import check_answer, check_question, default_of, read_answer
+from trunkline.questions.fields import FieldType, FieldValidation, FileReference, FormField, Secret, SelectOption
+from trunkline.questions.kinds import (
+    ConfirmationRequest,
+    Elicitation,
+    ElicitationResponse,
+    FileRequest,
+    FormRequest,
+    MultiselectRequest,
+    SecretRequest,
+    SelectRequest,
+    TextRequest,
+    UrlRequest,
+)
 
-SAMPLED: Json = {"role": "assistant", "model": "m", "content": {"type": "text", "text": "forty-two"}}
-ROOTS: Json = {"roots": [{"uri": "file:///a"}, {"uri": "file:///b"}]}
-
-
-@pairs()
-async def test_an_accepted_question_lets_the_server_act_once(
-    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
-) -> None:
-    async with scene(tmp_path, http, pair) as at:
-        talker = await at.talker(FORMS)
-        told = await talker.call(
-            "shop__order", at.args("tea"), lambda _: {"action": "accept", "content": {"sure": True, "note": "žluť 😀"}}
-        )
-        await at.nothing_is_left()
-
-    assert told.text == "ordered tea žluť 😀"
-    assert [question["method"] for question in told.questions] == ["elicitation/create"]
-    assert told.questions[0]["params"]["message"] == "Order tea?"
-    assert told.questions[0]["params"]["requestedSchema"]["required"] == ["sure"]
-    assert at.done == ["tea"]
-
-
-@pairs()
-async def test_what_a_person_refuses_is_not_done(tmp_path: Path, http: aiohttp.ClientSession, pair: Pair) -> None:
-    async with scene(tmp_path, http, pair) as at:
-        talker = await at.talker(FORMS)
-        declined = await talker.call("shop__order", at.args("tea"), lambda _: {"action": "decline"})
-        cancelled = await talker.call("shop__order", at.args("tea"), lambda _: {"action": "cancel"})
-        accepted = await talker.call("shop__order", at.args("rum"), yes)
-        await at.nothing_is_left()
-
-    assert (declined.text, cancelled.text, accepted.text) == ("declined tea", "cancelled tea", "ordered rum")
-    assert at.done == ["rum"]
+CONFIRM = ConfirmationRequest("Delete?", id="q")
+REGIONS = (SelectOption("us", "United States"), SelectOption("eu", "Europe"), SelectOption("mars", disabled=True))
+SELECT = SelectRequest("Where?", id="q", options=REGIONS)
+SOME = MultiselectRequest("Where?", id="q", options=(*REGIONS, SelectOption("as")), min_selections=1, max_selections=2)
+TEXT = TextRequest("Name?", id="q", min_length=2, max_length=4, pattern="^[a-z]+$")
+FORM = FormRequest(
+    "Deploy",
+    id="q",
+    fields=(
+        FormField("region", type="select", required=True, options=REGIONS),
+        FormField("replicas", type="integer", default_value=3, validation=FieldValidation(1, 9, message="Be modest.")),
+        FormField("password", type="password", validation=FieldValidation(min=4)),
+    ),
+)
+CSV = FileRequest("Which?", id="q", accept=(".csv", "image/*"), max_size=100)
 
 
-@pairs()
-async def test_models_and_roots_are_asked_for_too(tmp_path: Path, http: aiohttp.ClientSession, pair: Pair) -> None:
-    async with scene(tmp_path, http, pair) as at:
-        talker = await at.talker()
-        sampled = await talker.call("shop__sample", {"text": "why?"}, lambda _: SAMPLED)
-        roots = await talker.call("shop__roots", {}, lambda _: ROOTS)
-        await at.nothing_is_left()
+@pytest.mark.parametrize(
+    ("request_", "value", "kept"),
+    [
+        (CONFIRM, True, True),
+        (CONFIRM, False, False),
+        (TEXT, "abc", "abc"),
+        (SELECT, "eu", "eu"),
+        (SOME, ("eu", "as"), ["eu", "as"]),
+        (FORM, {"region": "us", "replicas": 2.0}, {"region": "us", "replicas": 2}),
+        (FORM, {"region": "us"}, {"region": "us", "replicas": 3}),
+        (FORM, {"region": "us", "replicas": None}, {"region": "us"}),
+        (FORM, {"region": "us", "password": "open"}, {"region": "us", "replicas": 3, "password": Secret("open")}),
+        (SecretRequest("Key?"), "k", Secret("k")),
+        (SecretRequest("Key?"), Secret("k"), Secret("k")),
+        (UrlRequest("Pay", url="https://example.org"), True, True),
+        (FileRequest("Which?"), "/a/b.txt", (FileReference("b.txt", "/a/b.txt"),)),
+        (FileRequest("Which?"), PurePosixPath("/a/b.txt"), (FileReference("b.txt", "/a/b.txt"),)),
+        (CSV, {"path": "/a/b.CSV", "size": 100}, (FileReference("b.CSV", "/a/b.CSV", size=100),)),
+        (CSV, FileReference("c", uri="x:c", size=1, media_type="image/png"), None),
+        (FileRequest("Which?", multiple=True), ["a", "b"], (FileReference("a", "a"), FileReference("b", "b"))),
+        (TextRequest("Name?", optional=True, min_length=1), None, None),
+    ],
+)
+def test_an_answer_that_fits_is_kept_in_its_proper_form(request_: Elicitation, value: Any, kept: Any) -> None:
+    checked = check_answer(request_, value)
 
-    assert sampled.text == "sampled forty-two"
-    assert sampled.questions[0]["method"] == "sampling/createMessage"
-    assert sampled.questions[0]["params"]["messages"][0]["content"]["text"] == "why?"
-    assert roots.text == "roots file:///a file:///b"
-    assert [question["method"] for question in roots.questions] == ["roots/list"]
-
-
-@pairs()
-async def test_two_rounds_are_two_questions_one_after_the_other(
-    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
-) -> None:
-    async with scene(tmp_path, http, pair) as at:
-        talker = await at.talker(FORMS)
-        told = await talker.call("shop__twice", at.args("tea"), yes)
-        halfway = await talker.call(
-            "shop__twice",
-            at.args("rum"),
-            lambda question: {"action": "decline"} if "Really" in question["params"]["message"] else ACCEPT,
-        )
-        await at.nothing_is_left()
-
-    assert told.text == "ordered tea"
-    assert [question["params"]["message"] for question in told.questions] == ["Order tea?", "Really order tea?"]
-    assert halfway.text == "declined rum"
-    assert at.done == ["tea"]
+    assert checked.problems == ()
+    assert checked.value == (kept if kept is not None or value is None else (value,))
 
 
-@pairs()
-async def test_two_questions_at_once_each_get_their_own_answer(
-    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
-) -> None:
-    def note(question: Json) -> Json:
-        side = "L" if "left" in question["params"]["message"] else "R"
-        return {"action": "accept", "content": {"sure": True, "note": side}}
-
-    async with scene(tmp_path, http, pair) as at:
-        talker = await at.talker(FORMS)
-        told = await talker.call("shop__both", at.args("tea"), note)
-        await at.nothing_is_left()
-
-    assert told.text == "ordered tea L R"
-    assert sorted(question["params"]["message"] for question in told.questions) == [
-        "Order left tea?",
-        "Order right tea?",
-    ]
-    assert told.rounds == (1 if pair.caller == "modern" else 0)
-    assert at.done == ["tea"]
-
-
-@pairs(caller="modern")
-async def test_a_question_left_unanswered_is_asked_again(
-    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
-) -> None:
-    async with scene(tmp_path, http, pair) as at:
-        caller = at.modern()
-        first = await ask(caller, "shop__order", at.args("tea"))
-        again = await retry(caller, "shop__order", at.args("tea"), first.result["requestState"], {})
-        (key,) = again.result["inputRequests"]
-        state = again.result["requestState"]
-        done = await retry(caller, "shop__order", at.args("tea"), state, {key: ACCEPT})
-        await at.nothing_is_left()
-
-    assert again.result["resultType"] == "input_required"
-    assert done.text == "ordered tea"
-    assert at.done == ["tea"]
-
-
-# Addresses to open.
-
-
-@pairs()
-async def test_an_address_is_opened_where_that_was_declared(
-    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
-) -> None:
-    async with scene(tmp_path, http, pair) as at:
-        able = await at.talker(EVERYTHING)
-        told = await able.call("shop__url", at.args("tea"), lambda _: {"action": "accept"})
-        await at.nothing_is_left()
-
-    assert told.text == "ordered tea"
-    assert told.questions[0]["params"]["mode"] == "url"
-    assert told.questions[0]["params"]["url"] == "https://example.org/pay/tea"
-    assert at.done == ["tea"]
+@pytest.mark.parametrize(
+    ("request_", "value", "problem"),
+    [
+        (CONFIRM, 1, "yes or no"),
+        (CONFIRM, "yes", "yes or no"),
+        (CONFIRM, None, "required"),
+        (TEXT, 5, "text"),
+        (TEXT, "a", "at least 2"),
+        (TEXT, "abcde", "at most 4"),
+        (TEXT, "ABC", "pattern"),
+        (TextRequest("Mail?", format="email"), "nobody", "'email'"),
+        (SELECT, "asia", "option"),
+        (SELECT, "mars", "option"),
+        (SELECT, ["us"], "option"),
+        (SOME, "us", "list"),
+        (SOME, [], "at least 1"),
+        (SOME, ["us", "eu", "as"], "at most 2"),
+        (SOME, ["us", "us"], "twice"),
+        (SOME, ["mars"], "options only"),
+        (SOME, [["us"]], "options only"),
+        (FORM, "us", "fields"),
+        (FORM, {}, "'region' is required"),
+        (FORM, {"region": "asia"}, "'region'"),
+        (FORM, {"region": "us", "replicas": True}, "'replicas' must be a number"),
+        (FORM, {"region": "us", "replicas": 1.5}, "whole"),
+        (FORM, {"region": "us", "replicas": 10}, "at most 9. Be modest."),
+        (FORM, {"region": "us", "replicas": 0}, "at least 1"),
+        (FORM, {"region": "us", "replicas": float("nan")}, "number"),
+        (FORM, {"region": "us", "extra": 1}, "not asked for"),
+        (SecretRequest("Key?"), 5, "text"),
+        (UrlRequest("Pay", url="https://example.org"), "yes", "yes or no"),
+        (FileRequest("Which?"), "", "name a file"),
+        (FileRequest("Which?"), [], "name a file"),
+        (FileRequest("Which?"), {"path": 5}, "name a file"),
+        (FileRequest("Which?"), {"path": "a", "size": "big"}, "name a file"),
+        (FileRequest("Which?"), ["a", "b"], "one file only"),
+        (CSV, {"path": "a.csv", "size": 101}, "100 bytes"),
+        (CSV, "a.csv", "size must be known"),
+        (CSV, {"path": "a.txt", "size": 1}, "one of: .csv, image/*"),
+        (CSV, {"name": "a.csv", "path": "/etc/shadow", "size": 1}, "one of"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_told_why(request_: Elicitation, value: Any, problem: str) -> None:
+    assert problem in " ".join(check_answer(request_, value).problems)
 
 
-@pairs()
-async def test_an_address_is_not_shown_to_a_caller_that_knows_only_forms(
-    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
-) -> None:
-    async with scene(tmp_path, http, pair) as at:
-        talker = await at.talker(FORMS)
-        told = await talker.call("shop__url", {**at.args("tea"), "strict": True}, lambda _: {"action": "accept"})
-        await at.nothing_is_left()
+@pytest.mark.parametrize(
+    ("type_", "good", "bad"),
+    [
+        ("number", 1.5, "1.5"),
+        ("integer", 4, 4.5),
+        ("boolean", False, 0),
+        ("date", "2025-12-31", "31.12.2025"),
+        ("text", "", 0),
+        ("password", "", []),
+    ],
+)
+def test_each_type_of_field_takes_its_own_values_only(type_: FieldType, good: Any, bad: Any) -> None:
+    form = FormRequest("Fill in", fields=(FormField("x", type=type_),))
 
-    assert told.questions == []
-    assert at.done == []
-    assert_told(at, told.message, "elicitation/create", {"elicitation": {"url": {}}}, strict=True)
-
-
-@pairs(server="legacy")
-async def test_a_form_is_not_shown_to_a_caller_that_knows_only_addresses(
-    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
-) -> None:
-    async with scene(tmp_path, http, pair) as at:
-        talker = await at.talker({"elicitation": {"url": {}}})
-        told = await talker.call("shop__order", at.args("tea"), yes)
-        await at.nothing_is_left()
-
-    assert told.questions == []
-    assert at.done == []
+    assert not check_answer(form, {"x": good}).problems
+    assert "'x'" in check_answer(form, {"x": bad}).problems[0]
 
 
-@pairs(caller="modern", server="legacy")
-@pytest.mark.parametrize("action", ["accept", "decline"])
-async def test_an_error_that_wants_an_address_opened_first_becomes_a_question(
-    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair, action: str
-) -> None:
-    async with scene(tmp_path, http, pair) as at:
-        talker = await at.talker(EVERYTHING)
-        told = await talker.call("shop__visit", at.args("tea"), lambda _: {"action": action})
-        await at.nothing_is_left()
+def test_a_date_may_be_given_as_one() -> None:
+    form = FormRequest("When?", fields=(FormField("day", type="date"),))
 
-    assert told.questions[0]["params"]["url"] == "https://example.org/v"
-    assert at.done == (["tea"] if action == "accept" else [])
-    assert ("result" in told.message) == (action == "accept")
+    assert check_answer(form, {"day": date(2025, 12, 31)}).value == {"day": "2025-12-31"}
 
 
-@pairs(server="legacy")
-async def test_a_caller_that_opens_no_addresses_gets_that_error_as_it_is(
-    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
-) -> None:
-    async with scene(tmp_path, http, pair) as at:
-        talker = await at.talker(FORMS)
-        told = await talker.call("shop__visit", at.args("tea"), yes)
+def test_a_secret_that_does_not_fit_is_not_in_the_problem() -> None:
+    form = check_answer(FORM, {"region": "us", "password": "abc"})
+    text = read_answer(TEXT, "HUNTER2")
 
-    assert told.questions == []
-    assert told.error["code"] == -32042
-    assert told.error["data"]["elicitations"][0]["url"] == "https://example.org/v"
+    assert "abc" not in " ".join(form.problems)
+    assert "HUNTER2" not in repr(text)
 
 
-# Who cannot be asked.
-
-NOTHING: Json = {}
-ASKS = [
-    ("order", "elicitation/create", "elicitation"),
-    ("sample", "sampling/createMessage", "sampling"),
-    ("roots", "roots/list", "roots"),
-]
-
-
-@pairs()
-@pytest.mark.parametrize("strict", [True, False], ids=["error", "result"])
-async def test_who_did_not_declare_it_is_never_asked_and_both_sides_hear_so(
-    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair, strict: bool
-) -> None:
-    async with scene(tmp_path, http, pair) as at:
-        for tool, method, kind in ASKS:
-            others: Json = {name: {} for name in EVERYTHING if name != kind}
-            for capabilities in (NOTHING, others):
-                talker = await at.talker(capabilities)
-                told = await talker.call(f"shop__{tool}", {**at.args("tea"), "text": "why?", "strict": strict}, yes)
-
-                assert told.questions == []
-                assert_told(at, told.message, method, {kind: {}}, strict=strict)
-        await at.nothing_is_left()
-
-    assert at.done == []
+@pytest.mark.parametrize(
+    "given",
+    [
+        True,
+        {"confirmed": True},
+        {"value": True},
+        {"responded": True, "value": True},
+        {"requestId": "q", "responded": True, "value": True, "timestamp": 1},
+        ElicitationResponse("q", responded=True, value=True),
+    ],
+)
+def test_a_handler_may_write_its_answer_in_several_ways(given: object) -> None:
+    assert read_answer(CONFIRM, given).confirmed
 
 
-@pairs(caller="modern", server="legacy", transport="stdio")
-async def test_with_two_calls_on_one_stream_nobody_is_blamed(
-    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
-) -> None:
-    async with scene(tmp_path, http, pair) as at:
-        caller, gate = at.modern(), tmp_path / "gate"
-        other = asyncio.ensure_future(ask(caller, "shop__later", {"after": str(gate)}, NOTHING))
-        await until(lambda: at.seen("call") == 1)
-        heard = await ask(caller, "shop__order", {**at.args("tea"), "strict": True}, NOTHING)
-        gate.touch()
-        await other
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        1,
+        "true",
+        {"confirmed": "true"},
+        {"confirmed": 1},
+        {"responded": False, "value": True},
+        {"responded": "yes", "value": True},
+        {"responded": True, "value": True, "timedOut": True},
+        {"responded": True, "value": True, "cancelled": True},
+        {"requestId": "another", "responded": True, "value": True},
+        ElicitationResponse("q", responded=False, value=True),
+        ElicitationResponse("q", responded=True, value=True, timed_out=True),
+        ElicitationResponse("another", responded=True, value=True),
+    ],
+)
+def test_nothing_but_a_clear_yes_confirms(given: object) -> None:
+    response = read_answer(CONFIRM, given)
 
-    assert heard.error["code"] == -32603
-    assert at.done == []
-
-
-@pairs(caller="modern", server="legacy", transport="stdio")
-async def test_a_call_is_not_blamed_for_what_a_withdrawn_one_may_have_asked(
-    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
-) -> None:
-    async with scene(tmp_path, http, pair) as at:
-        caller = at.modern()
-        left = asyncio.ensure_future(ask(caller, "shop__later", {"after": str(tmp_path / "never")}, NOTHING))
-        await until(lambda: at.seen("call") == 1)
-        left.cancel()
-        await until(lambda: at.seen("cancelled") == 1)
-        heard = await ask(caller, "shop__order", {**at.args("tea"), "strict": True}, NOTHING)
-
-    assert heard.error["code"] == -32603
+    assert not response.confirmed
+    assert response.value is None
+    assert response.request_id == "q"
 
 
-def assert_told(at: Scene, message: Json, method: str, missing: Json, *, strict: bool) -> None:
-    """The server knew that it could not ask: a legacy one by an error, a modern one from the capabilities.
+def test_the_fields_of_a_form_come_before_the_words_of_a_response() -> None:
+    form = FormRequest("Fill in", fields=(FormField("value"), FormField("responded", type="boolean")))
 
-    A modern caller whose call fails for that is told what it would have had to declare; a result is the server's own.
-    """
-    if at.pair.server == "legacy":
-        refusals = [line for line in at.log if line.startswith("refused ")]
-        assert refusals[-1] == f"refused {method} -32601"
-    if at.pair.server == "modern" or (at.pair.caller == "modern" and strict):
-        assert message["error"]["code"] == -32021, message
-        assert message["error"]["data"]["requiredCapabilities"] == missing
-    elif strict:
-        assert message["error"]["code"] == -32603
-    else:
-        assert message["result"]["isError"] is True
+    assert read_answer(form, {"value": "a", "responded": False}).value == {"value": "a", "responded": False}
+    assert read_answer(form, {"value": "a"}).value == {"value": "a"}
 
 
-# Legacy callers may fail to answer.
+def test_the_default_of_a_confirmation_is_no_answer() -> None:
+    assert default_of(ConfirmationRequest("Go?", default_value=True)).problems
+    assert default_of(TextRequest("Name?", default_value="x")).value == "x"
+    assert default_of(SelectRequest("Where?", options=REGIONS, default_value="moon")).problems
 
-FAILED: Json = {"error": {"code": -1, "message": "the window was shut"}}
 
+def test_a_question_with_a_pattern_that_cannot_be_bounded_is_found_out() -> None:
+    form = FormRequest("Fill in", fields=(FormField("x", validation=FieldValidation(pattern=r"(a)\1")),))
 
-@pairs(caller="legacy")
-async def test_a_legacy_callers_error_reaches_the_server(
-    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
-) -> None:
-    async with scene(tmp_path, http, pair) as at:
-        talker = await at.talker()
-        order = await talker.call("shop__order", at.args("tea"), lambda _: FAILED)
-        sampled = await talker.call("shop__sample", {"text": "why?"}, lambda _: FAILED)
-        again = await talker.call("shop__order", at.args("rum"), yes)
-        await at.nothing_is_left()
-
-    if pair.server == "legacy":
-        assert order.text == sampled.text == "failed: the client said -1 the window was shut"
-    else:  # a modern server can be told that a person cancelled; a model that fails ends the call
-        assert order.text == "cancelled tea"
-        assert sampled.error == FAILED["error"]
-    assert again.text == "ordered rum"
-    assert at.done == ["rum"]
+    assert "'x'" in check_question(form)[0]
+    assert check_question(TextRequest("Name?", pattern="(?=a)"))
+    assert not check_question(TEXT)

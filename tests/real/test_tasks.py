@@ -10,9 +10,9 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.call.tasks.scene import Modern, stdio
 from tests.harness import gateway
 from tests.real.parts import OLD_PYTHON, node_server
-from tests.tasks.scene import Modern, stdio
 
 pytestmark = pytest.mark.slow
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from trunkline import open_hub
-from trunkline.config import Config, ServerSpec
-from trunkline.control.marketplace.catalogue import FILE, get_all_well_known_servers
-from trunkline.control.marketplace.entry import RegistryEntry
-from trunkline.control.marketplace.install import Installer
-from trunkline.control.marketplace.server_json import OUR_META
+from trunkline.config.options import Config, ServerSpec
+from trunkline.install.marketplace.entry import RegistryEntry
+from trunkline.install.marketplace.install import Installer
+from trunkline.install.marketplace.server_json import OUR_META
+from trunkline.install.marketplace.well_known import FILE, get_all_well_known_servers
 from trunkline.model import State
 
 PATIENCE = 180.0

@@ -9,11 +9,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests.call.stages.people import CALLERS, Person, use
+from tests.call.stages.till import Till, teller
 from tests.harness import Heard, ModernCaller, gateway
 from tests.questions.scene import ACCEPT, Json, Pair, Scene, ask, pairs, retry, scene, yes
 from tests.search.scene import refusal, used
-from tests.stages.people import CALLERS, Person, use
-from tests.stages.till import Till, teller
 
 ORDER = "shop__order"
 

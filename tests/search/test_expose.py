@@ -14,8 +14,8 @@ from tests.gateway.test_subscriptions import TOOLS, listen
 from tests.harness import LegacyCaller, ModernCaller, gateway, make_config, trunkline_up, until
 from tests.questions.scene import inside
 from tests.search.scene import ERAS, OWN, SOME, Json, listed, plenty, requester, searched, servers, shelf, tool, used
+from trunkline.config.reading import load, parse
 from trunkline.errors import ConfigError
-from trunkline.reading import load, parse
 
 TWO: Json = {"namespace": "always"}
 """One server is shown as if there were two."""

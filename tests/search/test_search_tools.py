@@ -26,7 +26,7 @@ from tests.search.scene import (
     tool,
     used,
 )
-from trunkline.catalog.tokens import can_count, counted, estimated
+from trunkline.tools.tokens import can_count, counted, estimated
 
 SEARCH: Json = {"expose": "search", "namespace": "always"}
 tokens = counted if can_count() else estimated

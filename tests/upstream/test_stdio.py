@@ -20,6 +20,6 @@ async def test_a_server_that_is_late_is_met_in_its_own_era(
         told = await (await at.talker(FORMS)).call("shop__order", at.args("tea"), yes)
         view = at.opened.hub.servers()[0]
 
-    assert view.profile is not None
-    assert view.profile.modern == (era == "modern")
+    assert view.introduction is not None
+    assert view.introduction.modern == (era == "modern")
     assert told.text == "ordered tea"

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from trunkline.authoring.during import Alone, Counterpart, calling
+from trunkline.authoring.context import Alone, Counterpart, calling
 from trunkline.authoring.events import (
     CAPABILITY_EVENTS,
     Cleared,
@@ -26,7 +26,7 @@ from trunkline.authoring.events import (
 )
 from trunkline.authoring.prompts import Prompt, PromptResult, read_messages
 from trunkline.authoring.resources import Resource, ResourceContent, ResourceTemplate, read_contents
-from trunkline.authoring.threads import run
+from trunkline.authoring.workers import run
 from trunkline.errors import ConfigError, UnknownNameError
 from trunkline.events import Audible, Emitter
 

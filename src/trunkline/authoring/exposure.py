@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Any, cast
 
 from trunkline.authoring.content import result_of
-from trunkline.authoring.during import Limited, report_progress
+from trunkline.authoring.context import Limited, report_progress
 from trunkline.authoring.exposable import (
     ExposableAgent,
     ExposableWorkflow,
@@ -19,11 +19,11 @@ from trunkline.authoring.exposable import (
     SourceType,
     WorkflowStep,
 )
-from trunkline.authoring.threads import run
-from trunkline.catalog.annotations import effective, merge_annotations
-from trunkline.catalog.convert.naming import distinct, sanitize_tool_name, with_prefix
+from trunkline.authoring.workers import run
 from trunkline.errors import ConfigError, InvalidArgumentsError, RefusedError
 from trunkline.tool import Annotations, Tool, ToolResult
+from trunkline.tools.annotations import effective, merge_annotations
+from trunkline.tools.convert.naming import distinct, sanitize_tool_name, with_prefix
 
 log = logging.getLogger("trunkline")
 

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from trunkline.catalog.annotations import validate_annotations
 from trunkline.errors import ConfigError
 from trunkline.tool import UNKNOWN, Annotations
+from trunkline.tools.annotations import validate_annotations
 
 Transport = Literal["stdio", "http"]
 

@@ -21,9 +21,9 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 
+from trunkline.authoring.broadcast import News
 from trunkline.authoring.content import plain_json, told
-from trunkline.authoring.during import MISSING_CAPABILITY, LogMessage, Notice
-from trunkline.authoring.news import News
+from trunkline.authoring.context import MISSING_CAPABILITY, LogMessage, Notice
 from trunkline.authoring.questions import Question
 from trunkline.authoring.runs import Asked, Run, Waiting
 from trunkline.authoring.sessions import Context, Sessions, is_modern, wants_log

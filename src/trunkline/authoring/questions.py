@@ -122,7 +122,7 @@ def _converted(question: Question, given: dict[str, Any]) -> Any:
 
 
 def _problems(schema: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
-    from trunkline.catalog.check.checker import checker_for
+    from trunkline.tools.check.checker import checker_for
 
     return checker_for(schema).problems(given)
 

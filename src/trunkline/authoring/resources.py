@@ -11,7 +11,7 @@ import msgspec
 
 from trunkline.authoring.content import contents, plain_json
 from trunkline.authoring.templates import UriTemplate
-from trunkline.authoring.threads import run
+from trunkline.authoring.workers import run
 from trunkline.errors import ConfigError
 
 Reader = Callable[[str, Mapping[str, str]], Any | Awaitable[Any]]

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trunkline.authoring.during import Notice, Progress
+from trunkline.authoring.context import Notice, Progress
 from trunkline.authoring.questions import Question, read_answer
 from trunkline.errors import BusyError, InvalidArgumentsError, RefusedError, UpstreamTimeoutError
 from trunkline.tasks import Tasks

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from trunkline.authoring.capabilities import Kind, ServerCapabilitiesManager
 from trunkline.authoring.content import told
-from trunkline.authoring.during import Alone, Counterpart, Notice, calling
+from trunkline.authoring.context import Alone, Counterpart, Notice, calling
 from trunkline.authoring.events import (
     TOOL_EVENTS,
     ServerReady,
@@ -25,11 +25,11 @@ from trunkline.authoring.events import (
 from trunkline.authoring.options import MCPServerBaseConfig, Transport
 from trunkline.authoring.questions import Question
 from trunkline.authoring.toolbox import Toolbox
-from trunkline.balance.roster import CONNECTED, ServerInfo
-from trunkline.catalog.annotations import requires_confirmation
+from trunkline.balance.groups import CONNECTED, ServerInfo
 from trunkline.errors import RefusedError, TrunklineError, UnknownNameError
 from trunkline.events import Audible, Emitter
 from trunkline.tool import Tool, ToolResult
+from trunkline.tools.annotations import requires_confirmation
 
 if TYPE_CHECKING:
     from trunkline.authoring.protocol import Protocol

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args, get_type_hints
 
 from trunkline.authoring.content import Block, result_of
-from trunkline.authoring.during import Limited
-from trunkline.authoring.threads import is_async, run
-from trunkline.catalog.annotations import effective, merge_annotations, validate_annotations
-from trunkline.catalog.convert.function import create_tool_from_function
-from trunkline.catalog.convert.naming import validate_tool_name
+from trunkline.authoring.context import Limited
+from trunkline.authoring.workers import is_async, run
 from trunkline.errors import ConfigError, InvalidArgumentsError
 from trunkline.tool import Annotations, Tool, ToolResult
+from trunkline.tools.annotations import effective, merge_annotations, validate_annotations
+from trunkline.tools.convert.function import create_tool_from_function
+from trunkline.tools.convert.naming import validate_tool_name
 
 
 class Toolbox:
@@ -137,6 +137,6 @@ def _is_content(kind: Any) -> bool:
 
 def _checker(schema: Mapping[str, Any]) -> Any:
     # Compiling schemas brings a library along that a server without tools need not load.
-    from trunkline.catalog.check.checker import checker_for
+    from trunkline.tools.check.checker import checker_for
 
     return checker_for(schema)

@@ -15,9 +15,9 @@ from trunkline.authoring.content import plain_json
 from trunkline.authoring.questions import ELICIT, ROOTS, SAMPLE, Question
 from trunkline.authoring.runs import Asked
 from trunkline.authoring.sessions import Context
-from trunkline.catalog.convert.mcp import to_mcp_tool
 from trunkline.errors import InvalidArgumentsError, RefusedError, ServerRefusedError, TrunklineError
 from trunkline.tool import Tool, ToolResult
+from trunkline.tools.convert.mcp import to_mcp_tool
 
 
 def listed_tool(tool: Tool, revision: str) -> types.Tool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trunkline.balance.member import Member, ServerWeight
-from trunkline.balance.pick import Strategy, Value
+from trunkline.balance.strategies import Strategy, Value
 from trunkline.tool import Annotations, Tool
 
 ORDINARY_WEIGHT = 50.0

@@ -68,7 +68,7 @@ class HealthOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class HealthState:
     """The phase of a server, and what led to it."""
 
     phase: Phase = Phase.WELL
@@ -81,7 +81,7 @@ class Standing:
     """For a probe, when the ejection would have ended: it comes early where nobody else can take the call."""
 
 
-WELL = Standing()
+WELL = HealthState()
 
 
 class Record:
@@ -138,21 +138,21 @@ def may_eject(members: int, out: int, well: int, options: HealthOptions) -> bool
     return well > 1 and out + 1 <= members * options.max_ejected
 
 
-def ejected(standing: Standing, options: HealthOptions, now: float) -> Standing:
+def ejected(standing: HealthState, options: HealthOptions, now: float) -> HealthState:
     """Out, twice as long as the last time if that was not long ago."""
     recent = standing.ejections and (standing.phase in OUT or now - standing.since <= options.max_ejection)
     ejections = standing.ejections + 1 if recent else 1
     # Bounded before the power: a server that fails for days must not overflow a float.
     seconds = min(options.max_ejection, options.ejection * 2 ** min(ejections - 1, 60))
-    return Standing(Phase.EJECTED, until=now + seconds, ejections=ejections, since=now)
+    return HealthState(Phase.EJECTED, until=now + seconds, ejections=ejections, since=now)
 
 
-def probing(standing: Standing) -> Standing:
+def probing(standing: HealthState) -> HealthState:
     """On probation: one call shows whether it is well."""
     return replace(standing, phase=Phase.PROBING, until=0.0, due=standing.until)
 
 
-def probed(standing: Standing, ok: bool | None, options: HealthOptions, now: float) -> Standing:
+def probed(standing: HealthState, ok: bool | None, options: HealthOptions, now: float) -> HealthState:
     """What a probe leads to; `None` is one that showed nothing. An early one does not change when the time is over."""
     if ok:
         return returned(standing, options, now)
@@ -161,20 +161,20 @@ def probed(standing: Standing, ok: bool | None, options: HealthOptions, now: flo
     return replace(standing, phase=Phase.HALF_OPEN) if ok is None else ejected(standing, options, now)
 
 
-def returned(standing: Standing, options: HealthOptions, now: float) -> Standing:
+def returned(standing: HealthState, options: HealthOptions, now: float) -> HealthState:
     """Back, with a share that grows."""
     if not options.slow_start:
-        return Standing(Phase.WELL, ejections=standing.ejections, since=now)
-    return Standing(Phase.WARMING, until=now + options.slow_start, ejections=standing.ejections, since=now)
+        return HealthState(Phase.WELL, ejections=standing.ejections, since=now)
+    return HealthState(Phase.WARMING, until=now + options.slow_start, ejections=standing.ejections, since=now)
 
 
-def awoken(standing: Standing) -> Standing:
+def awoken(standing: HealthState) -> HealthState:
     """The phase after the one whose time is over."""
     phase = Phase.HALF_OPEN if standing.phase is Phase.EJECTED else Phase.WELL
     return replace(standing, phase=phase, until=0.0)
 
 
-def share(standing: Standing, options: HealthOptions, now: float) -> float:
+def share(standing: HealthState, options: HealthOptions, now: float) -> float:
     """The part of its usual calls that a server should get, from 0.1 up to 1."""
     if standing.phase is not Phase.WARMING:
         return 1.0

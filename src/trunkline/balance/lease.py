@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Literal
 
-from trunkline.balance.health import Standing
+from trunkline.balance.health import HealthState
 from trunkline.balance.member import Member
 from trunkline.errors import (
     AuthorizationNeededError,
@@ -33,7 +33,7 @@ class Lease:
         member: Member,
         started: float,
         end: Callable[[Lease, Outcome], None],
-        probation: Standing | None,
+        probation: HealthState | None,
         pinned: bool,
     ) -> None:
         self.server = member.name

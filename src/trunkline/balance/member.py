@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from trunkline.balance.health import WELL, Phase, Record, Standing
-from trunkline.balance.pick import Loads, Order
+from trunkline.balance.health import WELL, HealthState, Phase, Record
+from trunkline.balance.strategies import Loads, Order
 from trunkline.errors import ConfigError
 
 
@@ -80,7 +80,7 @@ class Member:
         self.load = 0
         self.healthy = True
         self.available = True
-        self.standing: Standing = WELL
+        self.standing: HealthState = WELL
         self.record = record
         self.orders: list[Order] = []
         """Who must hear when the member comes or goes."""

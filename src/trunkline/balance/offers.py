@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2s
 from typing import Any, Literal
 
-from trunkline.balance.roster import Roster, ServerInfo
+from trunkline.balance.groups import Groups, ServerInfo
 from trunkline.errors import ConfigError
 from trunkline.tool import Tool
 
@@ -56,7 +56,7 @@ class Offers:
 
     def __init__(
         self,
-        roster: Roster,
+        roster: Groups,
         healthy: Callable[[str], bool],
         *,
         conflicts: ConflictResolution,

@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar, cast, overload
 
+from trunkline.call.cache_entries import CacheEntries, Reason, copied, immutable
 from trunkline.call.eviction import ORDERS, CacheStrategy
-from trunkline.call.flight import Flights
-from trunkline.call.kept import Kept, Reason, copied, immutable
-from trunkline.catalog.digest import digest, digest_json
-from trunkline.catalog.globs import Glob
+from trunkline.call.single_flight import SingleFlight
 from trunkline.errors import ConfigError, UpstreamTimeoutError
 from trunkline.events import Audible, Emitter, Event
 from trunkline.tool import ToolResult
+from trunkline.tools.digest import digest, digest_json
+from trunkline.tools.globs import Glob
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -148,9 +148,9 @@ class ToolCache(Audible, Generic[T]):
     ) -> None:
         self.config = dataclasses.replace(config, **options) if options else config
         self._clock = clock
-        self._kept = Kept(self.config.strategy, max_size=self.config.max_size, max_bytes=self.config.max_bytes)
+        self._kept = CacheEntries(self.config.strategy, max_size=self.config.max_size, max_bytes=self.config.max_bytes)
         self._entries = self._kept.entries
-        self._flights: Flights[T] = Flights()
+        self._flights: SingleFlight[T] = SingleFlight()
         self._hits = self._misses = self._evictions = 0
         self._destroyed = False
         self._cleanup_at = clock() + self.config.cleanup_interval if self.config.enable_auto_cleanup else math.inf

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from trunkline.catalog.brief import complete, one_line
-from trunkline.catalog.check.checker import MAX_DEPTH, measured
 from trunkline.model import Entry
+from trunkline.tools.brief import complete, one_line
+from trunkline.tools.check.checker import MAX_DEPTH, measured
 from trunkline.wire.envelope import read_string
 from trunkline.wire.members import Members, decode_bounded, decode_object, read_members
 

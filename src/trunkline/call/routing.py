@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
-from trunkline.balance.circle import DEFAULT_HEALTH
+from trunkline.balance.balancer import DEFAULT_HEALTH
 from trunkline.balance.health import HealthOptions
 from trunkline.balance.member import ServerWeight
-from trunkline.balance.pick import STRATEGIES, Strategy
-from trunkline.balance.slate import Slate
+from trunkline.balance.strategies import STRATEGIES, Strategy
+from trunkline.balance.subset import Subset
 from trunkline.errors import ConfigError, NoServerError
 from trunkline.events import Event
 
@@ -111,7 +111,7 @@ class RoutingDecision:
     strategy: Strategy
     confidence: float
     reason: str
-    slate: Slate = field(repr=False, compare=False)
+    slate: Subset = field(repr=False, compare=False)
 
     @property
     def alternates(self) -> tuple[str, ...]:

@@ -10,8 +10,6 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
 
-from trunkline.catalog.annotations import get_annotation_summary, get_tool_safety_level, validate_annotations
-from trunkline.cli.file import read_file, servers_of, super_table, write_file
 from trunkline.cli.open import (
     check_server,
     config_file,
@@ -22,11 +20,13 @@ from trunkline.cli.open import (
     run,
 )
 from trunkline.cli.output import print_json, print_table, say
-from trunkline.config import Config
+from trunkline.config.file import read_file, servers_of, super_table, write_file
+from trunkline.config.options import Config
+from trunkline.config.reading import user_file
 from trunkline.errors import ConfigError
 from trunkline.model import Entry
-from trunkline.reading import user_file
 from trunkline.tool import Annotations, Tool
+from trunkline.tools.annotations import get_annotation_summary, get_tool_safety_level, validate_annotations
 
 FLAGS = {
     "read_only_hint": "it only reads",
@@ -169,7 +169,7 @@ def _named(entry: Entry, name: str) -> bool:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from trunkline.catalog.globs import Glob
+    from trunkline.tools.globs import Glob
 
     config = config_to_look_at(options)
     if options.server:
@@ -207,7 +207,7 @@ def _without_words(config: Config) -> Config:
 def _known(entry: Entry, *, infer: bool) -> Annotations:
     if not infer:
         return entry.annotations
-    from trunkline.catalog.annotations import infer_annotations
+    from trunkline.tools.annotations import infer_annotations
     from trunkline.wire.members import decode_object
 
     definition = decode_object(entry.definition)

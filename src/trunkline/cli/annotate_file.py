@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from trunkline.catalog.annotations import to_mcp
-from trunkline.catalog.infer import infer
 from trunkline.cli.output import say
 from trunkline.errors import ConfigError
+from trunkline.tools.annotations import to_mcp
+from trunkline.tools.infer import infer
 
 
 def infer_file(tools: Path, out: Path) -> int:

@@ -47,7 +47,7 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
 def _search(options: argparse.Namespace) -> int:
     from tempfile import TemporaryDirectory
 
-    from trunkline.catalog.search.measure import rank_file
+    from trunkline.search.measure import rank_file
 
     tools, queries = Path(options.tools), Path(options.queries)
     count, total = _check(tools, TOOL), _check(queries, QUERY)

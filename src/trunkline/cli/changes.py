@@ -8,7 +8,7 @@ from datetime import datetime
 
 from trunkline.cli.open import only, opened, run
 from trunkline.cli.output import print_json, print_table, say
-from trunkline.config import Config
+from trunkline.config.options import Config
 from trunkline.control.change import ToolChange
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from trunkline.reading import find_file, load
+from trunkline.config.reading import find_file, load
 
 SHELLS = ("bash", "zsh", "fish")
 NAMES = "trunkline completion servers 2>/dev/null"

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from trunkline.cli.around import Ours, check_clients, here, ours
 from trunkline.cli.ask import agrees, can_ask
+from trunkline.cli.clients import Ours, check_clients, here, ours
 from trunkline.cli.output import print_json, print_table, say
 from trunkline.clients.backup import Backup, backups, changed_since, restore, settle, write
 from trunkline.clients.client import CLIENTS, Client
@@ -19,7 +19,7 @@ from trunkline.clients.document import Document
 from trunkline.clients.file import check_writable, look
 from trunkline.clients.place import Around, Place, places, target
 from trunkline.clients.secret import printable
-from trunkline.config import default_home
+from trunkline.config.options import default_home
 from trunkline.errors import ConfigError
 
 CONNECT_EXAMPLES = """examples:

@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trunkline.authoring.starter.files import installed_from
 from trunkline.authoring.starter.names import module_name
-from trunkline.authoring.starter.papers import installed_from
 from trunkline.authoring.starter.project import Project
 from trunkline.cli.ask import agrees, can_ask
-from trunkline.cli.file import read_file, servers_of
 from trunkline.cli.open import config_file
 from trunkline.cli.output import print_json, say
+from trunkline.config.file import read_file, servers_of
+from trunkline.config.reading import user_file
 from trunkline.errors import ConfigError
-from trunkline.reading import user_file
 
 _EXAMPLES = """examples:
   trunkline create-server weather

@@ -10,17 +10,17 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from trunkline.catalog.annotations import get_annotation_summary, get_tool_safety_level
-from trunkline.catalog.infer import Inference, infer
-from trunkline.cli.news import Looks, News, news_of
+from trunkline.cli.last_look import LastLook, News, news_of
 from trunkline.cli.open import check_server, config_to_look_at, hint_to_begin, only, opened, run
 from trunkline.cli.output import MARKS, first_line, print_json, say
 from trunkline.cli.show import WELL, add_timeout
 from trunkline.clients.secret import printable
-from trunkline.config import Config
+from trunkline.config.options import Config
 from trunkline.control.change import ToolChange
 from trunkline.errors import ConfigError
 from trunkline.model import Kind, Listing, ServerView
+from trunkline.tools.annotations import get_annotation_summary, get_tool_safety_level
+from trunkline.tools.infer import Inference, infer
 from trunkline.wire.members import decode_object
 
 SIGNS = {"new": "+", "back": "+", "changed": "~", "gone": "-"}
@@ -93,7 +93,7 @@ def _discover(options: argparse.Namespace) -> int:
 
 
 async def _look(config: Config, seconds: float) -> list[Discovered]:
-    looks = Looks(config.home)
+    looks = LastLook(config.home)
     before = looks.read()
     async with opened(config, seconds) as hub:
         changes = await hub.history.changes()  # when everything that was read is noted

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.cli.ask import agrees, can_ask
-from trunkline.cli.file import read_file, servers_of, write_file
 from trunkline.cli.manifest_flags import add_manifest_flags
 from trunkline.cli.open import config_file
 from trunkline.cli.output import print_json, say
+from trunkline.config.file import read_file, servers_of, write_file
+from trunkline.config.reading import parse, user_file
 from trunkline.errors import ConfigError
-from trunkline.reading import parse, user_file
 
 _SAID = ("command", "args", "url", "env", "headers", "cwd", "transport")
 

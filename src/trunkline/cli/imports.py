@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trunkline.cli.around import Ours, check_clients, here, ours
 from trunkline.cli.ask import agrees, answer, ask, can_ask, chosen, is_yes
-from trunkline.cli.file import read_file, servers_of, write_file
-from trunkline.cli.found import Report, print_found, print_weight
+from trunkline.cli.clients import Ours, check_clients, here, ours
+from trunkline.cli.import_report import Report, print_found, print_weight
 from trunkline.cli.output import print_json, say
 from trunkline.cli.weigh import Weight, weigh
 from trunkline.clients.client import CLIENTS
@@ -22,9 +21,10 @@ from trunkline.clients.guess import read_any
 from trunkline.clients.same import Candidate, candidates, is_trunkline
 from trunkline.clients.secret import Moved, is_private, move, printable, secrets_of
 from trunkline.clients.server import Findings, LeftOut, find
-from trunkline.config import ServerSpec
+from trunkline.config.file import read_file, servers_of, write_file
+from trunkline.config.options import ServerSpec
+from trunkline.config.reading import parse
 from trunkline.errors import ConfigError
-from trunkline.reading import parse
 
 EXAMPLES = """examples:
   trunkline import                       every client, for this user and this folder

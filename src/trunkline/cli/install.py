@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from trunkline.cli.ask import agrees, can_ask
 from trunkline.cli.edit import put_server
-from trunkline.cli.file import read_file, servers_of
 from trunkline.cli.install_answers import Answers, find_answers
 from trunkline.cli.manifest import plain
 from trunkline.cli.open import config_file, opened, run
@@ -22,13 +21,14 @@ from trunkline.cli.origin import is_from
 from trunkline.cli.output import print_json, say
 from trunkline.cli.registry import client_for, find_entry
 from trunkline.cli.secret import here
-from trunkline.config import Config, ServerSpec
-from trunkline.control.marketplace.catalogue import SOURCE
-from trunkline.control.marketplace.entry import RegistryEntry
-from trunkline.control.marketplace.install import Installer, table
+from trunkline.config.file import read_file, servers_of
+from trunkline.config.options import Config, ServerSpec
+from trunkline.config.reading import load, user_file
 from trunkline.errors import ConfigError, ManifestError
+from trunkline.install.marketplace.entry import RegistryEntry
+from trunkline.install.marketplace.install import Installer, table
+from trunkline.install.marketplace.well_known import SOURCE
 from trunkline.model import State
-from trunkline.reading import load, user_file
 
 _EXAMPLES = """examples:
   trunkline install filesystem ~/Documents ~/src

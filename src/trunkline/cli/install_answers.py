@@ -11,10 +11,10 @@ from trunkline.cli.ask import answer
 from trunkline.cli.manifest import plain
 from trunkline.cli.output import say
 from trunkline.cli.secret import ask_secret, here
-from trunkline.control.manifests.environment import check
-from trunkline.control.manifests.manifest import Variable
-from trunkline.control.marketplace.install import Installer
 from trunkline.errors import ConfigError
+from trunkline.install.manifests.environment import check
+from trunkline.install.manifests.manifest import Variable
+from trunkline.install.marketplace.install import Installer
 
 
 @dataclass

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from trunkline.cli.board import counted, mark_of, tokens_saved
 from trunkline.cli.screen import (
     CLEAR_BELOW,
     Style,
@@ -24,6 +23,7 @@ from trunkline.cli.screen import (
     size_of,
     write_whole,
 )
+from trunkline.cli.top_view import counted, mark_of, tokens_saved
 from trunkline.hub import Hub
 from trunkline.model import Kind, ServerView, State
 

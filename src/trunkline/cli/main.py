@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from trunkline import __version__
+from trunkline.version import __version__
 
 if TYPE_CHECKING:
     import argparse

@@ -10,20 +10,20 @@ from pathlib import Path
 
 from trunkline.cli.ask import agrees, answer, can_ask
 from trunkline.cli.edit import put_server
-from trunkline.cli.file import read_file, servers_of
 from trunkline.cli.open import config_file
 from trunkline.cli.output import print_json, say
 from trunkline.cli.secret import ask_secret, here
-from trunkline.config import ServerSpec
-from trunkline.control.manifests.environment import check
-from trunkline.control.manifests.fetch import fetch_manifest
-from trunkline.control.manifests.files import open_manifest
-from trunkline.control.manifests.launch import choose, notes, plan, questions
-from trunkline.control.manifests.manifest import Manifest, Variable
-from trunkline.control.marketplace.install import table
+from trunkline.config.file import read_file, servers_of
+from trunkline.config.options import ServerSpec
+from trunkline.config.reading import user_file
+from trunkline.config.secrets import name_for
 from trunkline.errors import ConfigError
-from trunkline.reading import user_file
-from trunkline.secrets import name_for
+from trunkline.install.manifests.environment import check
+from trunkline.install.manifests.fetch import fetch_manifest
+from trunkline.install.manifests.files import open_manifest
+from trunkline.install.manifests.launch import choose, notes, plan, questions
+from trunkline.install.manifests.manifest import Manifest, Variable
+from trunkline.install.marketplace.install import table
 
 
 @dataclass

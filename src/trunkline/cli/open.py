@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trunkline.config import Config
+from trunkline.config.options import Config
+from trunkline.config.reading import find_file, load
 from trunkline.errors import ConfigError
 from trunkline.hub import Hub, open_hub
-from trunkline.reading import find_file, load
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ def check_server(config: Config, name: str, *, looks: bool = False) -> None:
 
 
 def _can_be_installed(name: str) -> bool:
-    from trunkline.control.marketplace.catalogue import get_well_known_server
+    from trunkline.install.marketplace.well_known import get_well_known_server
 
     return get_well_known_server(name) is not None
 

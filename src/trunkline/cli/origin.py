@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from trunkline.config import ServerSpec
-from trunkline.control.marketplace.catalogue import get_all_well_known_servers
-from trunkline.control.marketplace.entry import RegistryEntry
+from trunkline.config.options import ServerSpec
+from trunkline.install.marketplace.entry import RegistryEntry
+from trunkline.install.marketplace.well_known import get_all_well_known_servers
 
 
 def entry_of(spec: ServerSpec) -> RegistryEntry | None:

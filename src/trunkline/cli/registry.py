@@ -11,16 +11,16 @@ from typing import Any
 
 from trunkline.cli.open import config_file, run
 from trunkline.cli.output import first_line, print_json, print_table, say
-from trunkline.config import Config
-from trunkline.control.manifests.manifest import Variable
-from trunkline.control.marketplace.catalogue import get_all_well_known_servers
-from trunkline.control.marketplace.client import OFFLINE, MCPRegistryClient
-from trunkline.control.marketplace.entry import RegistryEntry
-from trunkline.control.marketplace.events import RegistryUnreached
-from trunkline.control.marketplace.install import Installer, command_line
-from trunkline.control.marketplace.options import MCPRegistryClientConfig, RegistryConfig, RegistrySearchOptions
+from trunkline.config.options import Config
+from trunkline.config.reading import load
 from trunkline.errors import ManifestError, UnknownNameError, UnreachableError
-from trunkline.reading import load
+from trunkline.install.manifests.manifest import Variable
+from trunkline.install.marketplace.client import OFFLINE, MCPRegistryClient
+from trunkline.install.marketplace.entry import RegistryEntry
+from trunkline.install.marketplace.events import RegistryUnreached
+from trunkline.install.marketplace.install import Installer, command_line
+from trunkline.install.marketplace.options import MCPRegistryClientConfig, RegistryConfig, RegistrySearchOptions
+from trunkline.install.marketplace.well_known import get_all_well_known_servers
 
 _EXAMPLES = """examples:
   trunkline registry search database

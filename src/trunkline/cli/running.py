@@ -8,7 +8,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import urlsplit
 
-from trunkline.config import GatewayConfig
+from trunkline.config.options import GatewayConfig
 from trunkline.errors import ConfigError, TrunklineError
 
 PATIENCE = 2.0

@@ -10,9 +10,9 @@ from typing import Any
 
 from trunkline.cli.ask import no_answer
 from trunkline.cli.output import print_json, say
-from trunkline.config import default_home
+from trunkline.config.options import default_home
+from trunkline.config.secrets import LARGEST_VALUE, Secrets, check_name
 from trunkline.errors import ConfigError
-from trunkline.secrets import LARGEST_VALUE, Secrets, check_name
 
 
 def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:

@@ -6,13 +6,13 @@ import argparse
 import json
 from typing import Any
 
-from trunkline.catalog.categories import infer_category
 from trunkline.cli.open import config_to_look_at, hint_to_begin, opened, run
 from trunkline.cli.output import MARKS, print_json, print_table, say
-from trunkline.config import Config
-from trunkline.control.joining import options_of
+from trunkline.config.options import Config
+from trunkline.control.merging import options_of
 from trunkline.gateway.admin import count, summary
 from trunkline.model import Kind, Listing, ServerView, State
+from trunkline.tools.categories import infer_category
 from trunkline.wire.members import decode_object
 
 WELL = (State.READY, State.DEGRADED)
@@ -167,8 +167,8 @@ def _print_server(view: ServerView, words: str, *, detailed: bool) -> None:
         print(f"    {view.reason}")
     if detailed:
         print(f"    {view.transport}: {view.address}")
-        if view.profile:
+        if view.introduction:
             offered = ", ".join(f"{count(view, kind)} {kind.value}" for kind in Kind if count(view, kind))
-            print(f"    protocol {view.profile.version}; {offered or 'offers nothing'}")
+            print(f"    protocol {view.introduction.version}; {offered or 'offers nothing'}")
         if words and view.state is not State.READY:
             print("    stderr: " + "\n            ".join(words.splitlines()[-5:]))

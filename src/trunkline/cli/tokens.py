@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trunkline.catalog.tokens import ENCODING, HINT, can_count, counted, estimated
 from trunkline.cli.output import print_json, print_table, say
-from trunkline.control.formatting import formatted
+from trunkline.control.model_formats import formatted
 from trunkline.model import Entry
+from trunkline.tools.tokens import ENCODING, HINT, can_count, counted, estimated
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trunkline.catalog.annotations import get_annotation_summary, get_tool_safety_level
-from trunkline.catalog.categories import infer_category
 from trunkline.cli.open import check_server, config_to_look_at, hint_to_begin, only, opened, run
 from trunkline.cli.output import first_line, print_json, print_table, say
 from trunkline.cli.show import WELL, add_timeout
-from trunkline.config import Config, ServerSpec
+from trunkline.config.options import Config, ServerSpec
 from trunkline.model import Entry
+from trunkline.tools.annotations import get_annotation_summary, get_tool_safety_level
+from trunkline.tools.categories import infer_category
 
 
 def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:

@@ -9,13 +9,13 @@ import signal
 import sys
 from typing import Any
 
-from trunkline.cli.board import age, board, server_table, summary, tool_table
 from trunkline.cli.open import config_file
 from trunkline.cli.output import print_json
 from trunkline.cli.running import Running, running_at
 from trunkline.cli.screen import FullScreen, Style, can_move, fit
+from trunkline.cli.top_view import age, board, server_table, summary, tool_table
+from trunkline.config.reading import load
 from trunkline.errors import TrunklineError
-from trunkline.reading import load
 
 INTERVAL = 1.0
 UNBOUNDED = 10_000

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from trunkline.cli.open import config_file, run
 from trunkline.cli.output import say
-from trunkline.config import Config, GatewayConfig, ServerSpec, default_home
-from trunkline.config import options as options_of
-from trunkline.reading import load, user_file
+from trunkline.config.options import Config, GatewayConfig, ServerSpec, default_home
+from trunkline.config.options import options as options_of
+from trunkline.config.reading import load, user_file
 
 if TYPE_CHECKING:
     from trunkline.cli.live import Live

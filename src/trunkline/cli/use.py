@@ -9,14 +9,14 @@ import sys
 import time
 from typing import Any, cast
 
-from trunkline.call.elicit.terminal import TerminalHandler
 from trunkline.cli.open import check_server, config_to_look_at, only, opened, read_config, run
 from trunkline.cli.output import print_json, say
 from trunkline.cli.show import described
-from trunkline.config import Config
+from trunkline.config.options import Config
 from trunkline.errors import ConfigError, UnknownNameError, UnreachableError
 from trunkline.gateway.admin import count
 from trunkline.model import Entry, Kind, ServerView, State
+from trunkline.questions.terminal import TerminalHandler
 from trunkline.tool import ToolResult
 from trunkline.wire.members import decode_object
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trunkline.catalog.tokens import can_count, counted, estimated
 from trunkline.cli.open import run
 from trunkline.cli.tokens import Cost, bill_of
-from trunkline.config import Config, ServerSpec
+from trunkline.config.options import Config, ServerSpec
 from trunkline.hub import Hub, open_hub
 from trunkline.model import State
 from trunkline.tasks import open_tasks
+from trunkline.tools.tokens import can_count, counted, estimated
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from trunkline.clients.place import Around, Keys, Place
 from trunkline.clients.same import is_trunkline, same, same_address
 from trunkline.clients.secret import hidden, printable
 from trunkline.clients.server import entries, read
-from trunkline.config import GatewayConfig
+from trunkline.config.options import GatewayConfig
 from trunkline.errors import ConfigError
 
 

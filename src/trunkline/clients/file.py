@@ -8,8 +8,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from trunkline.config.reading import LARGEST_FILE
 from trunkline.errors import ConfigError
-from trunkline.reading import LARGEST_FILE
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import ClassVar
 
-from trunkline.catalog.digest import digest_json
 from trunkline.events import Event
+from trunkline.tools.digest import digest_json
 from trunkline.wire.envelope import read_string
 from trunkline.wire.members import read_members
 

@@ -12,19 +12,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trunkline.catalog.annotations import get_tool_safety_level
-from trunkline.catalog.search.finder import Finder, SearchConfig
-from trunkline.catalog.search.index import Reason
-from trunkline.catalog.search.text import ToolText
-from trunkline.catalog.search.usage import Learned
-from trunkline.config import SearchSection
+from trunkline.config.options import SearchSection
 from trunkline.model import EMPTY_SNAPSHOT, Entry, Snapshot
+from trunkline.search.finder import Finder, SearchConfig
+from trunkline.search.index import Reason
+from trunkline.search.text import ToolText
+from trunkline.search.usage import Learned
 from trunkline.tasks import Tasks
 from trunkline.tool import Safety
+from trunkline.tools.annotations import get_tool_safety_level
 from trunkline.wire.members import decode_bounded, decode_object
 
 if TYPE_CHECKING:
-    from trunkline.catalog.search.vectors import Vectors
+    from trunkline.search.vectors import Vectors
 
 log = logging.getLogger("trunkline")
 
@@ -177,10 +177,10 @@ async def _vectors(section: SearchSection, home: Path, tasks: Tasks) -> Vectors 
         if section.strategy == "semantic" or section.embeddings_url:
             log.warning("Tools are found by their words alone: trunkline[semantic] is not installed.")
         return None
-    from trunkline.catalog.search.builtin import builtin_embedder
-    from trunkline.catalog.search.shelf import VectorFile
-    from trunkline.catalog.search.vectors import Vectors
     from trunkline.control.embedding import RemoteEmbedder
+    from trunkline.search.builtin import builtin_embedder
+    from trunkline.search.vector_file import VectorFile
+    from trunkline.search.vectors import Vectors
 
     embedder = (
         RemoteEmbedder(section.embeddings_url, section.embeddings_model, section.embeddings_token)
@@ -197,7 +197,7 @@ async def _vectors(section: SearchSection, home: Path, tasks: Tasks) -> Vectors 
 def _text(key: str, entry: Entry, snapshot: Snapshot) -> ToolText:
     """What is searched: the tool under its own name, with what its server calls itself."""
     view = snapshot.servers.get((entry.members or (entry.server,))[0])
-    info = decode_object(view.profile.info) if view is not None and view.profile is not None else {}
+    info = decode_object(view.introduction.info) if view is not None and view.introduction is not None else {}
     try:
         definition = decode_bounded(entry.definition)
     except ValueError:

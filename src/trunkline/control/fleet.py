@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from trunkline.config import ServerSpec
+from trunkline.config.options import ServerSpec
+from trunkline.control.list_store import ListStore
 from trunkline.control.registry import Registry
-from trunkline.control.shelf import Shelf
 from trunkline.control.supervisor import Supervisor
 from trunkline.errors import UpstreamError
 from trunkline.tasks import Tasks
-from trunkline.upstream.pool import Line, Pool
+from trunkline.upstream.pool import ConnectionKey, Pool
 
 
 class Fleet:
     """Every enabled server, each looked after by a task of its own."""
 
-    def __init__(self, registry: Registry, shelf: Shelf, tasks: Tasks) -> None:
+    def __init__(self, registry: Registry, shelf: ListStore, tasks: Tasks) -> None:
         self._registry = registry
         self._shelf = shelf
         self._tasks = tasks
@@ -89,13 +89,13 @@ class Fleet:
         found = self.supervisor(server)
         return next((text for text in words if text), found.last_words if found is not None else "")
 
-    def hear(self, line: Line, method: str, params: bytes) -> None:
+    def hear(self, line: ConnectionKey, method: str, params: bytes) -> None:
         """A server said something outside a call; what it says on a caller's own connection is for that caller."""
         found = self.supervisor(line.server)
         if found is not None and not line.owner:
             found.hear(method, params)
 
-    def woke(self, line: Line) -> None:
+    def woke(self, line: ConnectionKey) -> None:
         """A connection was opened, or ended by itself."""
         found = self.supervisor(line.server)
         if found is not None:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from trunkline.control.change import Chronicle, ToolChange, ToolChanged
-from trunkline.control.shelf import file_name, write_anew
+from trunkline.control.list_store import file_name, write_anew
 from trunkline.events import Audible, Emitter
 from trunkline.model import Kind, Listing, Snapshot
 from trunkline.tasks import Tasks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from trunkline.config import ServerSpec
+from trunkline.config.options import ServerSpec
 from trunkline.errors import ProtocolError, TrunklineError
 from trunkline.model import LIST_METHODS, Kind, Listing
 from trunkline.upstream.connection import CLIENT_INFO, Connection
@@ -27,7 +27,7 @@ async def discover(
     """Every list that the server says it has; a list that fails carries its problem, and spoils no other."""
     found: dict[Kind, Listing] = {}
     for kind in kinds:
-        if CAPABILITY[kind] in connection.profile.capabilities:
+        if CAPABILITY[kind] in connection.introduction.capabilities:
             found[kind] = await _read_list(connection, spec, kind)
     return found
 
@@ -57,7 +57,7 @@ async def _read_list(connection: Connection, spec: ServerSpec, kind: Kind) -> Li
 
 async def _read_page(connection: Connection, spec: ServerSpec, kind: Kind, cursor: bytes) -> Members:
     params: Members = {"cursor": cursor} if cursor else {}
-    if connection.profile.modern:
+    if connection.introduction.modern:
         params = meta.stamp(params, meta.Meta(MODERN_VERSIONS[0], b"{}", CLIENT_INFO))
     timeout = min(spec.timeout, LIST_TIMEOUT)
     exchange = Exchange(

@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from trunkline.config import Config, ServerSpec
-from trunkline.control.joining import join_servers
+from trunkline.config.options import Config, ServerSpec
+from trunkline.control.merging import join_servers
 from trunkline.model import EMPTY_SNAPSHOT, Kind, ServerView, Snapshot, State
 
 ALONE = 3.0
@@ -95,7 +95,7 @@ class Registry:
     def _publish(self, told: frozenset[Kind] = frozenset()) -> None:
         self.snapshot = join_servers(self._views, self._config, self.snapshot.version + 1)
         self._published(self.snapshot)
-        unknown = any(v.state is State.STARTING and v.profile is None for v in self._views.values())
+        unknown = any(v.state is State.STARTING and v.introduction is None for v in self._views.values())
         if unknown:
             self._settled.clear()
         else:

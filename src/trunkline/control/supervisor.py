@@ -8,13 +8,13 @@ import logging
 import time
 from collections import Counter
 
-from trunkline.config import ServerSpec
-from trunkline.control.followed import Followed
+from trunkline.config.options import ServerSpec
+from trunkline.control.followed_tasks import Followed
 from trunkline.control.health import WELL, Health, next_health
-from trunkline.control.joining import name_of
+from trunkline.control.list_store import ListStore
 from trunkline.control.listing import discover, listen_params, subscribe_filter
+from trunkline.control.merging import name_of
 from trunkline.control.registry import Registry
-from trunkline.control.shelf import Shelf
 from trunkline.errors import AuthorizationNeededError, TrunklineError, UnreachableError, UpstreamError
 from trunkline.model import Caller, Kind, Listing, Reply, ServerView, State
 from trunkline.tasks import Tasks
@@ -46,7 +46,7 @@ CHANGED = {
 class Supervisor:
     """The life of one server, from its first start to its removal."""
 
-    def __init__(self, spec: ServerSpec, pool: Pool, registry: Registry, shelf: Shelf, tasks: Tasks) -> None:
+    def __init__(self, spec: ServerSpec, pool: Pool, registry: Registry, shelf: ListStore, tasks: Tasks) -> None:
         self.spec = spec
         self._pool, self._registry, self._shelf, self._tasks = pool, registry, shelf, tasks
         self._health: Health = WELL
@@ -130,7 +130,7 @@ class Supervisor:
     async def follow_task(self, own: str) -> bool:
         """Follow a task of a modern server, once for all who want it; whether the server agreed."""
         connection = self._connection
-        if connection is None or not connection.profile.modern:
+        if connection is None or not connection.introduction.modern:
             return False
         if self._followed.add(own):
             self._follow_changes(connection)
@@ -147,11 +147,11 @@ class Supervisor:
         """Read the lists again if the server's own hint says that they are stale."""
         view = self._registry.view(self.spec.name)
         connection = self._connection
-        if view is None or connection is None or not connection.profile.modern:
+        if view is None or connection is None or not connection.introduction.modern:
             return
         ttls = [listing.ttl for listing in view.lists.values()]
         stale = time.time() - view.known_since > max(min(ttls, default=0.0), SHORTEST_REFRESH)
-        follows = bool(subscribe_filter(dict(connection.profile.capabilities), [], []))
+        follows = bool(subscribe_filter(dict(connection.introduction.capabilities), [], []))
         if stale and not follows:
             self._changed.update(Kind)
             self._wake.set()
@@ -161,9 +161,11 @@ class Supervisor:
     async def _remember(self) -> None:
         known = await asyncio.to_thread(self._shelf.load, self.spec)
         if known is not None:
-            profile, lists, fetched = known
+            introduction, lists, fetched = known
             reason = "Starting; what it offered last time is shown."
-            self._registry.update(self.spec.name, profile=profile, lists=lists, known_since=fetched, reason=reason)
+            self._registry.update(
+                self.spec.name, introduction=introduction, lists=lists, known_since=fetched, reason=reason
+            )
 
     async def _connect_and_watch(self) -> float:
         """One connection's life; how long to rest after it."""
@@ -213,18 +215,18 @@ class Supervisor:
             self.spec.name,
             state=state,
             reason=" ".join(problems),
-            profile=connection.profile,
+            introduction=connection.introduction,
             lists=lists,
             known_since=fetched,
         )
         if not problems:
-            await asyncio.to_thread(self._shelf.save, self.spec, connection.profile, lists, fetched)
+            await asyncio.to_thread(self._shelf.save, self.spec, connection.introduction, lists, fetched)
         self._follow_changes(connection)
 
     async def _watch(self, connection: Connection) -> None:
         """Until the connection ends: follow changed lists, and check health now and then."""
         for uri in list(self._watched):
-            if not connection.profile.modern:
+            if not connection.introduction.modern:
                 await self._ask(connection, "resources/subscribe", encode({"uri": uri}))
         await self._look_as_askable(connection)
         next_check = time.monotonic() + (self.spec.health_interval or FOREVER)
@@ -252,7 +254,7 @@ class Supervisor:
     async def _look_as_askable(self, connection: Connection) -> None:
         """Legacy servers may list more to callers that they can ask something: look once with such a caller's eyes."""
         view = self._registry.view(self.spec.name)
-        if connection.profile.modern or view is None or self._looked or not view.lists:
+        if connection.introduction.modern or view is None or self._looked or not view.lists:
             return
         self._looked = True
         try:
@@ -277,7 +279,7 @@ class Supervisor:
         }
         merged = {**view.lists, **found}
         self._registry.update(self.spec.name, lists=merged)
-        await asyncio.to_thread(self._shelf.save, self.spec, connection.profile, merged, view.known_since)
+        await asyncio.to_thread(self._shelf.save, self.spec, connection.introduction, merged, view.known_since)
 
     async def _relearn(self, connection: Connection) -> None:
         await asyncio.sleep(max(0.0, self._refreshed + SHORTEST_REFRESH - time.monotonic()) if self._too_often() else 0)
@@ -302,7 +304,7 @@ class Supervisor:
             self.spec.name, told=kinds, lists=merged, known_since=fetched, state=state, reason=problems
         )
         if not problems:
-            await asyncio.to_thread(self._shelf.save, self.spec, connection.profile, merged, fetched)
+            await asyncio.to_thread(self._shelf.save, self.spec, connection.introduction, merged, fetched)
 
     def _with_more(self, view: ServerView, kind: Kind, listing: Listing) -> Listing:
         """A fresh list keeps what was found to be there for callers that may be asked."""
@@ -321,7 +323,7 @@ class Supervisor:
         return time.monotonic() - self._refreshed < SHORTEST_REFRESH / 10
 
     async def _check(self, connection: Connection) -> None:
-        if connection.profile.modern:
+        if connection.introduction.modern:
             failure = await self._ask(connection, "server/discover", discover_params())
         else:
             failure = await self._ask(connection, "ping", b"{}")
@@ -368,7 +370,7 @@ class Supervisor:
     # Following what changes.
 
     def _follow_changes(self, connection: Connection) -> None:
-        if not connection.profile.modern:
+        if not connection.introduction.modern:
             return
         if self._listening is not None:
             self._listening.cancel()
@@ -378,7 +380,7 @@ class Supervisor:
         wait = 1.0
         while connection.alive:
             wanted = subscribe_filter(
-                dict(connection.profile.capabilities), sorted(self._watched), sorted(self._followed.tasks)
+                dict(connection.introduction.capabilities), sorted(self._watched), sorted(self._followed.tasks)
             )
             if not wanted:
                 return
@@ -386,7 +388,7 @@ class Supervisor:
                 self.spec.name,
                 "subscriptions/listen",
                 listen_params(wanted),
-                listener=_Ear(self),
+                listener=_Listener(self),
                 timeout=FOREVER,
                 background=True,
             )
@@ -406,7 +408,7 @@ class Supervisor:
         connection = self._connection
         if connection is None:
             return Reply(error=error_object(-32000, f"Server {self.spec.name!r} is not reachable now."))
-        if connection.profile.modern:
+        if connection.introduction.modern:
             self._follow_changes(connection)
             return Reply(result=b"{}")
         params = encode({"uri": uri})
@@ -434,7 +436,7 @@ def _more(listing: Listing, plain: Listing, kind: Kind) -> tuple[bytes, ...]:
     return tuple(item for item in listing.items if name_of(item, kind) not in names)
 
 
-class _Ear:
+class _Listener:
     """Listens to a modern server's changes."""
 
     def __init__(self, supervisor: Supervisor) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
-from trunkline.catalog import names, own
-from trunkline.catalog.globs import Glob
-from trunkline.config import Config, ProfileSpec
-from trunkline.control.joining import pattern, renamed
+from trunkline.config.options import Config, ProfileSpec
+from trunkline.control.merging import pattern, renamed
 from trunkline.errors import UnknownNameError
 from trunkline.model import Entry, Snapshot, View
+from trunkline.tools import builtin, names
+from trunkline.tools.globs import Glob
 from trunkline.wire.members import encode
 
 
@@ -53,21 +53,21 @@ def _view(spec: ProfileSpec, snapshot: Snapshot, config: Config) -> View:
     pinned = _matcher(spec.pinned)
     kept = [entry for entry in snapshot.tools.values() if entry.app_only or pinned(entry.shown)]
     units = dict.fromkeys(entry.server for entry in snapshot.tools.values())
-    tools = [_own(item, "name") for item in own.definitions(list(units))]
+    tools = [_own(item, "name") for item in builtin.definitions(list(units))]
     view = View(spec.name, snapshot, searching=True, tools=(*tools, *kept))
     if snapshot.bare:
         return view  # a server that stands alone speaks for itself about resources
     return dataclasses.replace(
         view,
-        resources=tuple(_own(item, "uri") for item in own.RESOURCES),
-        templates=tuple(_own(item, "uriTemplate") for item in own.TEMPLATES),
+        resources=tuple(_own(item, "uri") for item in builtin.RESOURCES),
+        templates=tuple(_own(item, "uriTemplate") for item in builtin.TEMPLATES),
     )
 
 
 def _searches(spec: ProfileSpec, snapshot: Snapshot, limit: int) -> bool:
     if spec.expose != "auto":
         return spec.expose == "search"
-    if snapshot.bare and not own.NAMES.isdisjoint(snapshot.tools):
+    if snapshot.bare and not builtin.NAMES.isdisjoint(snapshot.tools):
         return False  # its own tools keep their names, however many there are
     return sum(not entry.app_only for entry in snapshot.tools.values()) > limit
 
@@ -111,7 +111,7 @@ def _those(entries: Mapping[str, Entry], has: Callable[[Entry], bool]) -> dict[s
 
 def _out_of_the_way(snapshot: Snapshot) -> Snapshot:
     """A server that stands alone may have tools that are called as ours: then they get its name before theirs."""
-    clashing = own.NAMES & snapshot.tools.keys()
+    clashing = builtin.NAMES & snapshot.tools.keys()
     if not clashing:
         return snapshot
     tools: dict[str, Entry] = {}

@@ -45,7 +45,7 @@ def summary(view: ServerView) -> dict[str, Any]:
         "reason": view.reason,
         "transport": view.transport,
         "address": view.address,
-        "protocol": view.profile.version if view.profile else "",
+        "protocol": view.introduction.version if view.introduction else "",
         **{kind.value: count(view, kind) for kind in Kind},
     }
 

@@ -7,17 +7,17 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from trunkline.config import GatewayConfig
+from trunkline.config.options import GatewayConfig
 from trunkline.errors import RefusedError, TrunklineError
-from trunkline.gateway import admin, desk
-from trunkline.gateway.audience import Audience
-from trunkline.gateway.desk import Desk
+from trunkline.gateway import admin, pages
 from trunkline.gateway.guard import Guard
 from trunkline.gateway.http import JSON, Headers, Request
-from trunkline.gateway.legacy import LegacyEdge
-from trunkline.gateway.lists import Lists
-from trunkline.gateway.modern import ModernEdge
-from trunkline.gateway.refusals import error_of, status_of
+from trunkline.gateway.mcp.errors import error_of, status_of
+from trunkline.gateway.mcp.legacy import LegacyEdge
+from trunkline.gateway.mcp.lists import Lists
+from trunkline.gateway.mcp.modern import ModernEdge
+from trunkline.gateway.mcp.subscribers import Subscribers
+from trunkline.gateway.pages import AnswerPages
 from trunkline.hub import Hub
 from trunkline.model import State
 from trunkline.tasks import Tasks, open_tasks
@@ -37,9 +37,9 @@ class App:
     def __init__(self, hub: Hub, gateway: GatewayConfig, tasks: Tasks, address: str) -> None:
         self._hub = hub
         self._guard = Guard(gateway)
-        self._desk = Desk(gateway.public_url.rstrip("/") or address, self._guard.whose)
+        self._desk = AnswerPages(gateway.public_url.rstrip("/") or address, self._guard.whose)
         hub.open_page = self._desk.ask
-        self._audience = Audience(hub)
+        self._audience = Subscribers(hub)
         lists = Lists(gateway.page_size, hub.savings)
         self._modern = ModernEdge(hub, lists, tasks, self._audience)
         self.legacy = LegacyEdge(hub, gateway, lists, tasks, self._audience)
@@ -47,10 +47,10 @@ class App:
 
     async def __call__(self, request: Request) -> None:
         try:
-            self._guard.check(request, same_origin=request.path.startswith(desk.PATH))
+            self._guard.check(request, same_origin=request.path.startswith(pages.PATH))
             if request.path == "/mcp" or request.path.startswith("/mcp/"):
                 await self._mcp(request)
-            elif request.path.startswith(desk.PATH):
+            elif request.path.startswith(pages.PATH):
                 self._desk(request)
             elif request.path.startswith(admin.PATH):
                 self._admin(request)

@@ -6,7 +6,7 @@ import hashlib
 import ipaddress
 from collections.abc import Mapping
 
-from trunkline.config import GatewayConfig
+from trunkline.config.options import GatewayConfig
 from trunkline.errors import ConfigError, RefusedError
 from trunkline.gateway.http import Request
 from trunkline.wire.era import HEADER_MISMATCH

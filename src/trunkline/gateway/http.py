@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import httptools  # type: ignore[import-untyped]
 
-from trunkline.config import GatewayConfig
+from trunkline.config.options import GatewayConfig
 
 log = logging.getLogger("trunkline")
 

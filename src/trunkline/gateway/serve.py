@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trunkline.config import Config
+from trunkline.config.options import Config
+from trunkline.config.reading import load
+from trunkline.config.secrets import Secrets
 from trunkline.errors import ConfigError, TrunklineError
 from trunkline.gateway.app import App, open_app
 from trunkline.gateway.guard import check_exposure
 from trunkline.gateway.http import Server
 from trunkline.hub import Hub, open_hub
-from trunkline.reading import load
-from trunkline.secrets import Secrets
 from trunkline.tasks import open_tasks
 
 log = logging.getLogger("trunkline")

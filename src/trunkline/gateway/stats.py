@@ -6,10 +6,10 @@ import dataclasses
 import time
 from typing import Any
 
-from trunkline.call.savings import Saved
-from trunkline.call.tally import Tally
 from trunkline.hub import Hub
 from trunkline.model import Kind, ServerView
+from trunkline.telemetry.savings import Saved
+from trunkline.telemetry.tally import Tally
 
 TOP = 50
 """Tools that are told of: those with the most calls."""

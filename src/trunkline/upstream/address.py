@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from urllib.parse import urljoin
 
-from trunkline import __version__
-from trunkline.config import ServerSpec
+from trunkline.config.options import ServerSpec
 from trunkline.errors import UnreachableError
 from trunkline.upstream.exchange import Exchange
 from trunkline.upstream.http1 import HttpClient, Response, request_bytes, split_url
+from trunkline.version import __version__
 from trunkline.wire.era import MODERN_VERSIONS
 from trunkline.wire.headers import encode_value
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from trunkline import __version__
-from trunkline.config import ServerSpec
+from trunkline.config.options import ServerSpec
 from trunkline.errors import ProtocolError, UnreachableError, UpstreamError
-from trunkline.model import Answer, Profile, Reply
+from trunkline.model import Answer, Introduction, Reply
 from trunkline.upstream.exchange import Exchange
+from trunkline.version import __version__
 from trunkline.wire import meta
 from trunkline.wire.envelope import error_object, read_string, write_error, write_result
 from trunkline.wire.era import LATEST_LEGACY, LEGACY_VERSIONS, MODERN_VERSIONS
@@ -27,7 +27,7 @@ AskOwner = Callable[[str, bytes], "asyncio.Future[Answer]"]
 
 
 @dataclass(frozen=True)
-class Ends:
+class ConnectionEvents:
     """Whom a connection tells what belongs to no call."""
 
     hear: Hear
@@ -41,7 +41,7 @@ class Ends:
 class Connection(Protocol):
     """A live line to one server, for one identity."""
 
-    profile: Profile
+    introduction: Introduction
     last_used: float
     log_level: str
     """The level of log messages that a legacy server was last asked for."""
@@ -94,7 +94,7 @@ def initialize_params(capabilities: bytes) -> bytes:
     )
 
 
-def modern_profile(server: str, result: bytes) -> Profile:
+def modern_introduction(server: str, result: bytes) -> Introduction:
     """Read the answer to `server/discover`."""
     members = _members(server, result)
     versions = _decoded(members, "supportedVersions", [])
@@ -103,7 +103,7 @@ def modern_profile(server: str, result: bytes) -> Profile:
             f"Server {server!r} speaks {', '.join(map(str, versions)) or 'no revision that it names'}; we do not."
         )
     own_meta = read_members(members["_meta"]) if is_object(members.get("_meta", b"")) else {}
-    return Profile(
+    return Introduction(
         modern=True,
         version=MODERN_VERSIONS[0],
         capabilities=_decoded(members, "capabilities", {}),
@@ -113,13 +113,13 @@ def modern_profile(server: str, result: bytes) -> Profile:
     )
 
 
-def legacy_profile(server: str, result: bytes) -> Profile:
+def legacy_introduction(server: str, result: bytes) -> Introduction:
     """Read the answer to `initialize`."""
     members = _members(server, result)
     version = read_string(members.get("protocolVersion", b""))
     if version not in LEGACY_VERSIONS:
         raise UnreachableError(f"Server {server!r} wants to speak {version or 'no revision'}; we do not.")
-    return Profile(
+    return Introduction(
         modern=False,
         version=version,
         capabilities=_decoded(members, "capabilities", {}),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from trunkline.config import ServerSpec
+from trunkline.config.options import ServerSpec
 from trunkline.errors import UnreachableError, UpstreamError
-from trunkline.model import Profile, Reply
+from trunkline.model import Introduction, Reply
 from trunkline.upstream.address import Address
 from trunkline.upstream.connection import (
     checked_reply,
     discover_params,
     initialize_params,
-    legacy_profile,
-    modern_profile,
+    legacy_introduction,
+    modern_introduction,
 )
 from trunkline.upstream.event_stream import EventStream
 from trunkline.upstream.exchange import Exchange
@@ -36,7 +36,7 @@ class Handshake:
         self._spec, self._address = spec, address
         self._post, self._advance = post, advance
 
-    async def shake(self, *, era: str, capabilities: bytes) -> Profile:
+    async def shake(self, *, era: str, capabilities: bytes) -> Introduction:
         """Meet the server in an era, or in the one it knows; what a legacy one says is not acknowledged yet."""
         name = self._spec.name
         if era != "legacy":
@@ -45,7 +45,7 @@ class Handshake:
             if reply is not None and speaks_modern(reply, over_http=True, status=status):
                 if reply.error:
                     raise UnreachableError(f"Server {name!r} refused: {reply.error[:200].decode()}")
-                return modern_profile(name, reply.result)
+                return modern_introduction(name, reply.result)
             if era == "modern":
                 raise UnreachableError(f"Server {name!r} does not speak 2026-07-28.")
         self._address.speak("")
@@ -73,7 +73,7 @@ class Handshake:
         finally:
             exchange.stop_clock()
 
-    async def _initialize(self, capabilities: bytes) -> Profile:
+    async def _initialize(self, capabilities: bytes) -> Introduction:
         name = self._spec.name
         exchange = self._own("initialize", initialize_params(capabilities), self._spec.start_timeout)
         exchange.start_clock()
@@ -91,9 +91,9 @@ class Handshake:
             exchange.stop_clock()
         if reply.error:
             raise UnreachableError(f"Server {name!r} refused to initialize: {reply.error[:200].decode()}")
-        profile = legacy_profile(name, reply.result)
-        self._address.speak(profile.version, session)
-        return profile
+        introduction = legacy_introduction(name, reply.result)
+        self._address.speak(introduction.version, session)
+        return introduction
 
     def _own(self, method: str, params: bytes, timeout: float) -> Exchange:
         return Exchange(

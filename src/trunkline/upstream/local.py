@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from typing import Protocol, cast
 
-from trunkline.config import ServerSpec
+from trunkline.config.options import ServerSpec
 from trunkline.errors import TrunklineError, UnreachableError
 from trunkline.tasks import Tasks
-from trunkline.upstream.connection import Ends
+from trunkline.upstream.connection import ConnectionEvents
 from trunkline.upstream.lines import EDGE
 from trunkline.upstream.stream import StreamConnection
 
@@ -39,7 +39,7 @@ class Mounted:
         self.gone = False
 
 
-async def connect_local(spec: ServerSpec, ends: Ends, tasks: Tasks, *, era: str) -> StreamConnection:
+async def connect_local(spec: ServerSpec, ends: ConnectionEvents, tasks: Tasks, *, era: str) -> StreamConnection:
     """Have the server serve another caller, and shake hands."""
     mounted = cast("Mounted", spec.local)
     if mounted.gone:

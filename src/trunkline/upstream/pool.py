@@ -12,16 +12,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from trunkline.config import ServerSpec
+from trunkline.config.options import ServerSpec
 from trunkline.errors import AuthorizationNeededError, BusyError, UnreachableError, UpstreamError
 from trunkline.model import Answer, Caller
 from trunkline.tasks import Tasks, open_tasks
-from trunkline.upstream.connection import Connection, Ends
-from trunkline.upstream.gate import PATIENCE, SHORT_LIFE, Gate
+from trunkline.upstream.backoff import PATIENCE, SHORT_LIFE, Backoff
+from trunkline.upstream.connection import Connection, ConnectionEvents
+from trunkline.upstream.http import HttpConnection
 from trunkline.upstream.http1 import HttpClient
 from trunkline.upstream.local import connect_local
 from trunkline.upstream.process import Warden, open_warden
-from trunkline.upstream.remote import Remote
 from trunkline.upstream.response import NotStreamableError
 from trunkline.upstream.sse import connect_sse
 from trunkline.upstream.stdio import connect_stdio
@@ -39,7 +39,7 @@ TASKS_SPARE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ConnectionKey:
     """Which connection a call takes; calls with equal lines share one."""
 
     server: str
@@ -52,11 +52,11 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Outside:
+class PoolEvents:
     """Whom the pool tells what belongs to no call."""
 
-    hear: Callable[[Line, str, bytes], None]
-    woke: Callable[[Line], None]
+    hear: Callable[[ConnectionKey, str, bytes], None]
+    woke: Callable[[ConnectionKey], None]
     """A connection was opened, or ended by itself."""
     ask_owner: Callable[[str, str, bytes], asyncio.Future[Answer]]
 
@@ -70,39 +70,39 @@ class _Held:
 class Pool:
     """Hands out connections, and knows which servers must not be tried yet."""
 
-    def __init__(self, tasks: Tasks, warden: Warden, outside: Outside) -> None:
+    def __init__(self, tasks: Tasks, warden: Warden, outside: PoolEvents) -> None:
         self._tasks, self._warden, self._outside = tasks, warden, outside
         self._client = HttpClient()
-        self._held: dict[Line, _Held] = {}
-        self._opening: dict[Line, asyncio.Task[Connection]] = {}
-        self._gates: dict[str, Gate] = {}
+        self._held: dict[ConnectionKey, _Held] = {}
+        self._opening: dict[ConnectionKey, asyncio.Task[Connection]] = {}
+        self._gates: dict[str, Backoff] = {}
         self._modern: dict[str, bool] = {}
         self._legacy: dict[str, bool] = {}
         self._old: set[str] = set()
         """Servers that were found to speak HTTP+SSE."""
-        self._passing: dict[Connection, Line] = {}
-        self._leased: dict[Connection, Line] = {}
-        self._free: dict[Line, list[Connection]] = {}
+        self._passing: dict[Connection, ConnectionKey] = {}
+        self._leased: dict[Connection, ConnectionKey] = {}
+        self._free: dict[ConnectionKey, list[Connection]] = {}
         self._leasing: Counter[str] = Counter()
 
-    def line(self, spec: ServerSpec, caller: Caller) -> Line:
+    def line(self, spec: ServerSpec, caller: Caller) -> ConnectionKey:
         """Which connection serves this caller: in its own era if possible, and shared unless it may be asked."""
         modern = self._modern.get(spec.fingerprint)
         if modern is None:
-            return Line(spec.name, spec.fingerprint)
+            return ConnectionKey(spec.name, spec.fingerprint)
         if modern and (caller.modern or not self._legacy.get(spec.fingerprint, spec.era != "modern")):
-            return Line(spec.name, spec.fingerprint, "modern")
+            return ConnectionKey(spec.name, spec.fingerprint, "modern")
         capabilities = askable(caller.capabilities)
         if capabilities == b"{}":
-            return Line(spec.name, spec.fingerprint, "legacy")
+            return ConnectionKey(spec.name, spec.fingerprint, "legacy")
         # On a stream nothing tells which call a question belongs to, and roots are a session's: neither can be shared.
         # A legacy caller has its own session anyway, on which an HTTP server may also ask outside a call.
         streamed = spec.kind != "http" or spec.fingerprint in self._old
         owned = streamed or b'"roots"' in capabilities or bool(caller.owner)
         owner = caller.owner or f"{LEASED}{caller.user}"
-        return Line(spec.name, spec.fingerprint, "legacy", owner if owned else "", capabilities, caller.user)
+        return ConnectionKey(spec.name, spec.fingerprint, "legacy", owner if owned else "", capabilities, caller.user)
 
-    def ready(self, line: Line) -> Connection | None:
+    def ready(self, line: ConnectionKey) -> Connection | None:
         """The live connection of a line, if there is one."""
         held = self._held.get(line)
         return held.connection if held is not None and held.connection.alive else None
@@ -151,7 +151,7 @@ class Pool:
             # A server may still ask on behalf of a call that nobody waits for: nobody else must hear that.
             self._end_lease(connection)
 
-    async def _lease(self, spec: ServerSpec, line: Line) -> Connection:
+    async def _lease(self, spec: ServerSpec, line: ConnectionKey) -> Connection:
         """A connection for one call alone, for a caller without a session of its own."""
         free = self._free.get(line, [])
         while free:
@@ -187,7 +187,7 @@ class Pool:
             )
         await self._close(idle[:1])
 
-    def _idle_tasks(self, server: str, seconds: float) -> list[Line]:
+    def _idle_tasks(self, server: str, seconds: float) -> list[ConnectionKey]:
         """Lines of tasks that nobody asked for, for so long; the longest first."""
         oldest = time.monotonic() - seconds
         idle = [(held.connection.last_used, line) for line, held in self._held.items()
@@ -212,9 +212,9 @@ class Pool:
                 free.remove(connection)
             self._tasks.start(connection.close(), name="end of a lease")
 
-    async def open(self, spec: ServerSpec, line: Line | None = None) -> Connection:
+    async def open(self, spec: ServerSpec, line: ConnectionKey | None = None) -> Connection:
         """Connect a line, once for all who ask meanwhile."""
-        line = self._known(line or Line(spec.name, spec.fingerprint))
+        line = self._known(line or ConnectionKey(spec.name, spec.fingerprint))
         held = self.ready(line)
         if held is not None:
             return held
@@ -233,13 +233,13 @@ class Pool:
 
     def hear(self, spec: ServerSpec, method: str, params: bytes) -> None:
         """Pass on what a server said to nobody in particular."""
-        self._outside.hear(Line(spec.name, spec.fingerprint), method, params)
+        self._outside.hear(ConnectionKey(spec.name, spec.fingerprint), method, params)
 
-    def gate(self, server: str) -> Gate:
+    def gate(self, server: str) -> Backoff:
         """The server's record of failures."""
-        return self._gates.setdefault(server, Gate())
+        return self._gates.setdefault(server, Backoff())
 
-    def lost(self, line: Line, connection: Connection, reason: str) -> None:
+    def lost(self, line: ConnectionKey, connection: Connection, reason: str) -> None:
         """Note that a connection died; one that lived briefly keeps the gate shut for a while."""
         held = self._held.get(line)
         if held is not None and held.connection is connection:
@@ -297,21 +297,21 @@ class Pool:
                     self._end_lease(connection)
             await self._close(self._idle_tasks("", TASKS_IDLE))
 
-    def _known(self, line: Line) -> Line:
+    def _known(self, line: ConnectionKey) -> ConnectionKey:
         """The line under the era that its server is known to speak, so that all who want it share it."""
         modern = self._modern.get(line.fingerprint)
         if line.era != "auto" or modern is None:
             return line
         return dataclasses.replace(line, era="modern" if modern else "legacy")
 
-    async def _close(self, lines: list[Line]) -> None:
+    async def _close(self, lines: list[ConnectionKey]) -> None:
         closing = [self._held.pop(line).connection.close() for line in lines if line in self._held]
         for line, opening in list(self._opening.items()):
             if line in lines:
                 opening.cancel()
         await asyncio.gather(*closing, return_exceptions=True)
 
-    async def _open(self, spec: ServerSpec, line: Line) -> Connection:
+    async def _open(self, spec: ServerSpec, line: ConnectionKey) -> Connection:
         stale = self._held.get(line)
         if stale is not None and not stale.connection.alive:
             self.lost(line, stale.connection, "The connection was lost.")
@@ -321,7 +321,7 @@ class Pool:
         self._outside.woke(line)
         return connection
 
-    async def _connect(self, spec: ServerSpec, line: Line) -> Connection:
+    async def _connect(self, spec: ServerSpec, line: ConnectionKey) -> Connection:
         gate = self.gate(spec.name)
         wait = gate.wait(time.monotonic())
         if spec.problem:
@@ -335,7 +335,7 @@ class Pool:
             await asyncio.sleep(wait)
         sessionless = line.owner.startswith((LEASED, TASKS))
         ask_owner = partial(self._outside.ask_owner, line.owner) if line.owner and not sessionless else None
-        ends = Ends(
+        ends = ConnectionEvents(
             partial(self._outside.hear, line),
             lambda _: self._outside.woke(line),
             ask_owner,
@@ -352,18 +352,18 @@ class Pool:
             gate.failed(time.monotonic(), str(error), random.random())  # noqa: S311 - jitter
             raise
         if line.era == "auto":
-            self._modern[spec.fingerprint] = connection.profile.modern
+            self._modern[spec.fingerprint] = connection.introduction.modern
         gate.connected()
         return connection
 
-    async def _dial(self, spec: ServerSpec, ends: Ends, era: str) -> Connection:
+    async def _dial(self, spec: ServerSpec, ends: ConnectionEvents, era: str) -> Connection:
         if spec.kind == "local":
             return await connect_local(spec, ends, self._tasks, era=era)
         if spec.kind == "stdio":
             return await connect_stdio(spec, ends, self._warden, era=era)
         if spec.kind == "sse":
             return await connect_sse(spec, ends, self._client, self._tasks)
-        remote = Remote(spec, ends, self._client, self._tasks)
+        remote = HttpConnection(spec, ends, self._client, self._tasks)
         try:
             await remote.open(era=era)
         except NotStreamableError as error:
@@ -382,7 +382,7 @@ class Pool:
 
 
 @asynccontextmanager
-async def open_pool(outside: Outside) -> AsyncGenerator[Pool]:
+async def open_pool(outside: PoolEvents) -> AsyncGenerator[Pool]:
     """A pool for the body; with it end all connections and all processes."""
     try:
         async with open_tasks() as tasks, open_warden() as warden:
@@ -408,7 +408,7 @@ def askable(capabilities: bytes) -> bytes:
     return write_members({name: members[name] for name in ("elicitation", "roots", "sampling") if name in members})
 
 
-def _for_tasks(line: Line) -> bool:
+def _for_tasks(line: ConnectionKey) -> bool:
     return line.owner.startswith(TASKS)
 
 

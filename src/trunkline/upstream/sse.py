@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import urljoin
 
-from trunkline.config import ServerSpec
+from trunkline.config.options import ServerSpec
 from trunkline.errors import AuthorizationNeededError, UnreachableError, UpstreamError
 from trunkline.tasks import Tasks
-from trunkline.upstream.connection import Ends
+from trunkline.upstream.connection import ConnectionEvents
 from trunkline.upstream.http1 import HttpClient, Response, request_bytes, split_url
 from trunkline.upstream.stream import StreamConnection
 from trunkline.wire.envelope import guess_number
@@ -17,7 +17,7 @@ from trunkline.wire.sse import Decoder
 POST_TIMEOUT = 30.0
 
 
-async def connect_sse(spec: ServerSpec, ends: Ends, client: HttpClient, tasks: Tasks) -> StreamConnection:
+async def connect_sse(spec: ServerSpec, ends: ConnectionEvents, client: HttpClient, tasks: Tasks) -> StreamConnection:
     """Open the stream, learn where to post, shake hands."""
     line = _SseLine(spec, ends, client)
     try:
@@ -37,7 +37,7 @@ async def connect_sse(spec: ServerSpec, ends: Ends, client: HttpClient, tasks: T
 
 
 class _SseLine:
-    def __init__(self, spec: ServerSpec, ends: Ends, client: HttpClient) -> None:
+    def __init__(self, spec: ServerSpec, ends: ConnectionEvents, client: HttpClient) -> None:
         self.spec, self.client = spec, client
         self.connection = StreamConnection(spec, ends)
         self.connection.send = lambda text: self.queue.put_nowait(text)

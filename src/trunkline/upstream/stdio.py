@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 
-from trunkline.config import ServerSpec
+from trunkline.config.options import ServerSpec
 from trunkline.errors import UnreachableError, UpstreamError
-from trunkline.upstream.connection import Ends
+from trunkline.upstream.connection import ConnectionEvents
 from trunkline.upstream.lines import Lines
 from trunkline.upstream.process import Process, Warden, child_environment
 from trunkline.upstream.stream import StreamConnection
 
 
-async def connect_stdio(spec: ServerSpec, ends: Ends, warden: Warden, *, era: str) -> StreamConnection:
+async def connect_stdio(spec: ServerSpec, ends: ConnectionEvents, warden: Warden, *, era: str) -> StreamConnection:
     """Start the server and shake hands; whatever goes wrong, no process is left behind."""
     connection = StreamConnection(spec, ends)
     env = child_environment(spec.env, os.environ)

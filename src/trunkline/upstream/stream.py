@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from trunkline.config import ServerSpec
+from trunkline.config.options import ServerSpec
 from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, UpstreamError, UpstreamTimeoutError
-from trunkline.model import Answer, Profile, Question, Reply
+from trunkline.model import Answer, Introduction, Question, Reply
 from trunkline.upstream.connection import (
-    Ends,
+    ConnectionEvents,
     checked_reply,
     discover_params,
     initialize_params,
-    legacy_profile,
+    legacy_introduction,
     lost,
-    modern_profile,
+    modern_introduction,
     refusal,
     told_owner,
     write_answer,
@@ -41,9 +41,9 @@ UNSENT_LIMIT = 8 * 2**20
 class StreamConnection:
     """Multiplexes requests over a stream that somebody else opened; `send` writes one message to it."""
 
-    def __init__(self, spec: ServerSpec, ends: Ends) -> None:
+    def __init__(self, spec: ServerSpec, ends: ConnectionEvents) -> None:
         self.spec, self.ends = spec, ends
-        self.profile = Profile()
+        self.introduction = Introduction()
         self.log_level = ""
         self.last_used = time.monotonic()
         self.send: Callable[[bytes], None] = _not_open
@@ -79,7 +79,7 @@ class StreamConnection:
             except UpstreamTimeoutError:
                 found, slow = None, True
             if found is not None:
-                self.profile = found
+                self.introduction = found
                 return
             if era == "modern":
                 raise UnreachableError(
@@ -91,11 +91,11 @@ class StreamConnection:
             # It had not been up yet when it was asked, and is no legacy server: now it will say.
             found = await self._probe(self.spec.start_timeout)
             if found is not None:
-                self.profile = found
+                self.introduction = found
                 return
         if reply.error:
             raise UnreachableError(f"Server {self.spec.name!r} refused to initialize: {reply.error[:200].decode()}")
-        self.profile = legacy_profile(self.spec.name, reply.result)
+        self.introduction = legacy_introduction(self.spec.name, reply.result)
         self.notify("notifications/initialized", b"")
 
     async def request(self, exchange: Exchange) -> Reply:
@@ -198,7 +198,7 @@ class StreamConnection:
             for server_id, question in exchange.give_up_questions():
                 self._put(other, server_id, question)
         try:
-            exchange.settle(checked_reply(exchange, message.result, message.error, modern=self.profile.modern))
+            exchange.settle(checked_reply(exchange, message.result, message.error, modern=self.introduction.modern))
         except ProtocolError as error:
             exchange.settle(error)
 
@@ -271,7 +271,7 @@ class StreamConnection:
             if not settled:
                 self.cancel(exchange, "The caller withdrew, or the time was up.")
 
-    async def _probe(self, patience: float) -> Profile | None:
+    async def _probe(self, patience: float) -> Introduction | None:
         try:
             reply = await self.request(self._own("server/discover", discover_params(), patience))
         except UpstreamTimeoutError:
@@ -287,7 +287,7 @@ class StreamConnection:
             raise UnreachableError(
                 f"Server {self.spec.name!r} refused to introduce itself: {reply.error[:200].decode()}"
             )
-        return modern_profile(self.spec.name, reply.result)
+        return modern_introduction(self.spec.name, reply.result)
 
     def _own(self, method: str, params: bytes, timeout: float) -> Exchange:
         return Exchange(

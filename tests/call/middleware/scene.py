@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trunkline.call.elicit.kinds import Elicitation
-from trunkline.call.elicit.manager import ElicitationManager
 from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware
+from trunkline.questions.kinds import Elicitation
+from trunkline.questions.manager import ElicitationManager
 from trunkline.tool import Annotations, Tool, ToolResult
 
 READER = Annotations(read_only_hint=True)

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from tests.call.middleware.scene import DESTROYER, READER, WRITER, Person, Recorder, tool, twice
-from trunkline.call.elicit.kinds import ConfirmationRequest, Elicitation
-from trunkline.call.elicit.manager import ElicitationManager, create_elicitation_context
 from trunkline.call.middleware.chain import CallNext, ToolContext
 from trunkline.call.middleware.confirm import (
     CANCELLED,
@@ -20,6 +18,8 @@ from trunkline.call.middleware.confirm import (
 from trunkline.call.middleware.integration import ToolIntegrationManager
 from trunkline.call.middleware.retry import create_retry_middleware
 from trunkline.errors import ConfigError, UnreachableError
+from trunkline.questions.kinds import ConfirmationRequest, Elicitation
+from trunkline.questions.manager import ElicitationManager, create_elicitation_context
 from trunkline.tool import Annotations, Tool, ToolResult
 
 

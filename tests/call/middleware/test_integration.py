@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.call.middleware.scene import DESTROYER, Person, Recorder, tool
-from trunkline.call.elicit.kinds import Elicitation
 from trunkline.call.middleware.confirm import confirmation_middleware
 from trunkline.call.middleware.integration import ToolIntegrationManager, global_tool_integration_manager
 from trunkline.call.middleware.logs import logging_middleware
 from trunkline.call.middleware.validate import validation_middleware
 from trunkline.errors import ConfigError, InvalidArgumentsError, UnknownNameError, UnreachableError
+from trunkline.questions.kinds import Elicitation
 from trunkline.tool import Annotations, Tool, ToolResult
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.call.middleware.scene import READER, Person, Recorder, tool
-from trunkline.call.elicit.kinds import FormRequest
 from trunkline.call.middleware.chain import ToolContext
 from trunkline.call.middleware.integration import ToolIntegrationManager
 from trunkline.call.middleware.retry import create_retry_middleware
 from trunkline.call.middleware.validate import create_validation_middleware, validation_middleware
 from trunkline.errors import ConfigError, InvalidArgumentsError, UnreachableError
+from trunkline.questions.kinds import FormRequest
 from trunkline.tool import Tool
 
 SCHEMA = {

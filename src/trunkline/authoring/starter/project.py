@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import get_args
 
-from trunkline import __version__
-from trunkline.authoring.starter import papers
+from trunkline.authoring.starter import files
 from trunkline.authoring.starter.names import ToolName, check_name, module_name, name_tools
 from trunkline.authoring.starter.source import ARGUMENT, FIRST_TOOL, TAKEN, Template, source
 from trunkline.errors import ConfigError
+from trunkline.version import __version__
 
 _ELSEWHERE = {
     "python": "Every template is Python here: take basic.",
@@ -69,8 +69,8 @@ class Project:
         name, module, template, tools = self.name, self.module, self.template, self.tool_names
         token = f"{module.upper()}_TOKEN"
         return {
-            "pyproject.toml": papers.pyproject(name, module, self.description, __version__),
-            "README.md": papers.readme(
+            "pyproject.toml": files.pyproject(name, module, self.description, __version__),
+            "README.md": files.readme(
                 name,
                 module,
                 template,
@@ -80,7 +80,7 @@ class Project:
                 token=token,
                 trunkline=self.trunkline,
             ),
-            ".gitignore": papers.IGNORED,
+            ".gitignore": files.IGNORED,
             f"src/{module}.py": source(template, name, self.description, tools, port=self.port, token=token),
-            "tests/test_server.py": papers.tests(module, template, tools),
+            "tests/test_server.py": files.tests(module, template, tools),
         }

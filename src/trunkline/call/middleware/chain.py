@@ -17,8 +17,8 @@ from trunkline.tool import Tool, ToolResult
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from trunkline.call.elicit.context import ElicitationContext
-    from trunkline.call.elicit.manager import ElicitationManager
+    from trunkline.questions.context import ElicitationContext
+    from trunkline.questions.manager import ElicitationManager
 
     Asker = ElicitationManager | ElicitationContext
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware
 from trunkline.call.middleware.logs import one_line
-from trunkline.catalog.annotations import requires_confirmation
 from trunkline.errors import ConfigError
 from trunkline.tool import Tool, ToolResult
+from trunkline.tools.annotations import requires_confirmation
 
 if TYPE_CHECKING:
     from trunkline.call.middleware.chain import Asker

@@ -6,7 +6,6 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from trunkline.call.elicit.manager import ElicitationManager
 from trunkline.call.middleware.chain import ToolContext, ToolMiddleware, copied, create_tool_middleware_chain
 from trunkline.call.middleware.confirm import confirmation_middleware
 from trunkline.call.middleware.function import run_function
@@ -14,10 +13,11 @@ from trunkline.call.middleware.logs import logging_middleware
 from trunkline.call.middleware.validate import validation_middleware
 from trunkline.call.middleware.wrap import ToolWrapperOptions, is_wrapped, wrap_tool_with_elicitation
 from trunkline.errors import ConfigError, InvalidArgumentsError, UnknownNameError
+from trunkline.questions.manager import ElicitationManager
 from trunkline.tool import Tool, ToolResult
 
 if TYPE_CHECKING:
-    from trunkline.call.elicit.kinds import ElicitationHandler
+    from trunkline.questions.kinds import ElicitationHandler
 
 _QUIET = ToolWrapperOptions(enable_logging=False)
 

@@ -8,7 +8,6 @@ from random import Random
 from typing import Any, Protocol
 
 from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware
-from trunkline.catalog.annotations import is_safe_to_retry
 from trunkline.errors import (
     AuthorizationNeededError,
     BusyError,
@@ -18,6 +17,7 @@ from trunkline.errors import (
     UpstreamError,
 )
 from trunkline.tool import Tool, ToolResult
+from trunkline.tools.annotations import is_safe_to_retry
 
 
 class Budget(Protocol):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from trunkline.call.elicit.fields import FormField, Secret, SelectOption
 from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware
 from trunkline.call.middleware.logs import one_line
-from trunkline.catalog.check.checker import Checker, checker_for
 from trunkline.errors import ConfigError, InvalidArgumentsError
+from trunkline.questions.fields import FormField, Secret, SelectOption
 from trunkline.tool import Tool, ToolResult
+from trunkline.tools.check.checker import Checker, checker_for
 
 
 def create_validation_middleware(*, elicit_missing: bool = True, timeout: float = 60.0) -> ToolMiddleware:

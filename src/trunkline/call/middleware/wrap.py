@@ -11,9 +11,9 @@ from trunkline.call.middleware.chain import ToolContext, marked, running
 from trunkline.call.middleware.confirm import cancelled, refusal
 from trunkline.call.middleware.function import call_function
 from trunkline.call.middleware.logs import logging_middleware
-from trunkline.catalog.annotations import requires_confirmation
 from trunkline.errors import ConfigError
 from trunkline.tool import Tool, ToolResult
+from trunkline.tools.annotations import requires_confirmation
 
 if TYPE_CHECKING:
     from trunkline.call.middleware.chain import Asker

@@ -1,0 +1,52 @@
+"""The stage that keeps servers from being crowded: so many calls at once, a fair queue, and then a clear refusal."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from trunkline.call.call_key import sameness, share
+from trunkline.call.lanes import Lanes
+from trunkline.call.single_flight import SingleFlight
+from trunkline.call.stage import Handler
+from trunkline.model import Call, Reply
+from trunkline.upstream.pool import askable
+
+
+class BatchStage:
+    """Lets calls into the lane of their server; a parked call is beyond it already."""
+
+    def __init__(self, lanes: Lanes, *, coalesce: bool) -> None:
+        self.lanes, self._coalesce = lanes, coalesce
+        self._flights: SingleFlight[Reply] = SingleFlight()
+
+    async def __call__(self, call: Call, call_next: Handler) -> Reply:
+        if call.parked is not None:
+            return await call_next(call)
+        if self._coalesce and call.entry is not None and call.entry.annotations.read_only_hint and not _askable(call):
+            same = sameness(call, call.server) if call.cached else ""
+            if same:
+                return await self._together(same, call, call_next)
+        return await self._pass(call, call_next)
+
+    async def _pass(self, call: Call, call_next: Handler) -> Reply:
+        lane = self.lanes.of(call.server)
+        if not lane.try_enter():
+            await lane.enter(call.scope.user or call.caller.owner)
+        try:
+            return await call_next(call)
+        finally:
+            lane.leave()
+
+    async def _together(self, key: str, call: Call, call_next: Handler) -> Reply:
+        """Equal calls that read share one; who was not the one to ask gets a copy of the answer, and no question."""
+        reply, own = await share(self._flights, key, call, partial(self._pass, call, call_next))
+        if own:
+            return reply
+        if reply.questions or reply.error or b"input_required" in reply.result:
+            return await self._pass(call, call_next)
+        return Reply(result=reply.result, modern=reply.modern)
+
+
+def _askable(call: Call) -> bool:
+    """Whether the server may ask this caller something, so that the answer may be its alone."""
+    return askable(call.caller.capabilities) != b"{}"

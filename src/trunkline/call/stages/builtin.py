@@ -1,0 +1,276 @@
+"""The stage before all others: answers what is asked of Trunkline itself, and helps those who call what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, cast
+from urllib.parse import unquote
+
+from trunkline.call.offer import definition_of, line_of, members_of, whole
+from trunkline.call.stage import Handler
+from trunkline.config.options import Config
+from trunkline.errors import InvalidArgumentsError
+from trunkline.model import NOTHING, Call, Entry, Reply, Snapshot, View
+from trunkline.telemetry.savings import Savings
+from trunkline.tools import builtin, names
+from trunkline.tools.brief import within
+from trunkline.tools.check.checker import checker_for
+from trunkline.tools.tokens import estimated
+from trunkline.upstream.pool import askable
+from trunkline.wire.envelope import read_string
+from trunkline.wire.members import (
+    decode_object,
+    encode,
+    is_object,
+    read_members,
+    read_unambiguous,
+    write_members,
+)
+
+CLOSE = 5
+"""Names that are offered in the place of one that nobody has."""
+
+
+class Hit(Protocol):
+    """A tool that was found."""
+
+    @property
+    def tool(self) -> Entry: ...
+    @property
+    def score(self) -> float: ...
+
+
+Find = Callable[[Call, str, Snapshot, int], Awaitable[Sequence[Hit]]]
+"""Finds the tools of a snapshot that fit a query, for whoever makes the call."""
+
+
+class BuiltinStage:
+    """Knows what each caller sees, and how tools are found."""
+
+    def __init__(self, view: Callable[[str], View], find: Find, config: Config, savings: Savings) -> None:
+        self._view, self._find, self._savings = view, find, savings
+        self._search, self._middleware = config.search, config.middleware
+
+    async def __call__(self, call: Call, call_next: Handler) -> Reply:
+        if call.by_search:
+            return await self._found(call, call_next)
+        if call.name in builtin.NAMES and call.method == "tools/call":
+            view = self._view(call.profile)
+            unwrap(call, view)  # of one that was made here, no edge did
+            if call.by_search:
+                return await self._found(call, call_next)
+            if view.searching:
+                if call.name != builtin.SEARCH:
+                    return await self._misnamed(call, view)
+                reply = await self._searched(call, view)
+                self._savings.searched(call.profile, call.scope.user, reply.result)
+                return reply
+        elif call.method == "resources/read" and call.name.startswith(builtin.CATALOGUE):
+            view = self._view(call.profile)
+            if view.resources:
+                return await self._catalogue(call, view, call_next)
+        return await call_next(call)
+
+    # search_tools
+
+    async def _searched(self, call: Call, view: View) -> Reply:
+        asked = decode_object(call.params.get("arguments", b"{}"))
+        problems = checker_for(_SEARCH_SCHEMA).problems(_lenient(asked))
+        if problems:
+            return _failed(f"{builtin.SEARCH} was not called well: {'; '.join(problems)}.")
+        asked = _lenient(asked)
+        given = (text.strip()[:_LONGEST] for text in cast("list[str]", asked.get("queries", [])))
+        queries = [text for text in dict.fromkeys(given) if text]
+        wanted = cast("list[str]", asked.get("names", []))
+        if not queries and not wanted:
+            return _failed('Say what you want to do: {"query": "open a pull request"}.')
+        answer: dict[str, Any] = {"tools": []}
+        if wanted:
+            self._tell_named(answer, wanted, call, view)
+        if queries:
+            await self._tell_found(answer, queries, int(asked.get("limit") or self._search.limit), call, view)
+        return _said(answer)
+
+    def _tell_named(self, answer: dict[str, Any], wanted: Sequence[str], call: Call, view: View) -> None:
+        """Whole definitions, of the tools that there are."""
+        known = {name: entry for name in wanted if (entry := _findable_tool(name, call, view)) is not None}
+        answer["tools"] += [whole(entry) for entry in known.values()]
+        unknown = [name[:_SHOWN] for name in wanted if name not in known]
+        if unknown:
+            answer["unknown"] = unknown
+
+    async def _tell_found(
+        self, answer: dict[str, Any], queries: Sequence[str], limit: int, call: Call, view: View
+    ) -> None:
+        """The best of each query in turn, with as much of their definitions as the budget allows."""
+        found = [await self._find(call, query, view.snapshot, limit) for query in queries]
+        turns = (hits[turn] for turn in range(limit) for hits in found if turn < len(hits))
+        best: dict[str, Hit] = {}
+        for hit in turns:
+            best.setdefault(hit.tool.shown, hit)
+        nothing = [query[:_SHOWN] for query, hits in zip(queries, found, strict=True) if not hits]
+        shown = {str(tool["name"]) for tool in answer["tools"]}
+        hits = [hit for name, hit in best.items() if name not in shown][: builtin.MOST_TOOLS]
+        frame = estimated(encode({"nothing_fits": nothing, "left_out": [], "hint": _WHOLE}))
+        briefs = within([definition_of(hit.tool) for hit in hits], self._search.budget - frame)
+        for hit, brief in zip(hits, briefs.tools, strict=False):
+            answer["tools"].append({"name": brief.pop("name"), "score": round(hit.score, 2), **brief})
+        if nothing:
+            answer["nothing_fits"] = nothing
+        if briefs.left_out:
+            answer["left_out"] = briefs.left_out
+        if briefs.left_out or any("shortened" in brief for brief in briefs.tools):
+            answer["hint"] = _WHOLE
+        elif nothing and not answer["tools"]:
+            answer["hint"] = "Say it in other words, or smaller steps. If still nothing fits, there is no such tool."
+
+    # call_tool
+
+    async def _misnamed(self, call: Call, view: View) -> Reply:
+        """A call that names no tool: whoever made it is told which there are."""
+        asked = decode_object(call.params.get("arguments", b"{}"))
+        name = asked.get("name")
+        if not isinstance(name, str) or not name:
+            return _failed(f'{builtin.CALL} wants {{"name": "...", "arguments": {{...}}}}: the name is missing.')
+        if callable_tool(name, view) is not None:
+            if asked.keys() - _TAKEN:
+                return _failed(
+                    f'{builtin.CALL} takes no other names: the arguments of {name} stand inside "arguments".'
+                )
+            return _failed(f'The arguments of {name} must be an object: {{"name": "{name}", "arguments": {{...}}}}.')
+        if name in builtin.NAMES:
+            return _failed(f"{builtin.CALL} calls what {builtin.SEARCH} found. Call {name} itself.")
+        name = name[:_LONGEST]
+        hits = await self._find(call, name.replace("_", " "), view.snapshot, CLOSE)
+        close = names.closest(name, (entry.shown for entry in _findable(call, view)), CLOSE)
+        close = list(dict.fromkeys((*close, *(hit.tool.shown for hit in hits))))[:CLOSE]
+        told = f"There is no tool {name[:_SHOWN]!r}."
+        return _failed(
+            f"{told} Did you mean {', '.join(close)}?" if close else f"{told} Find one with {builtin.SEARCH}."
+        )
+
+    async def _found(self, call: Call, call_next: Handler) -> Reply:
+        """A call of a tool that was found: arguments that do not fit are told in words that help."""
+        entry = self._view(call.profile).snapshot.tools.get(call.name)
+        if entry is None:
+            return await call_next(call)
+        if call.parked is None and not self._asks_for_missing(entry):
+            checker = checker_for(decode_object(members_of(entry).get("inputSchema", b"")))
+            arguments = decode_object(call.params.get("arguments", b"{}"))
+            # What cannot be checked here, the server checks.
+            problems = checker.problems(arguments) if checker.checks(arguments) else []
+            if problems:
+                return self._unfit(entry, "; ".join(problems))
+        try:
+            return await call_next(call)
+        except InvalidArgumentsError as error:
+            return self._unfit(entry, str(error))
+
+    def _asks_for_missing(self, entry: Entry) -> bool:
+        said = self._middleware.validate if entry.options.validate is None else entry.options.validate
+        return said and self._middleware.elicit_missing
+
+    def _unfit(self, entry: Entry, problems: str) -> Reply:
+        brief = within([definition_of(entry)], self._search.budget // 2).tools[0]
+        schema = encode(brief.get("inputSchema", {})).decode()
+        more = f' It is shortened; {builtin.SEARCH} with {{"names": ["{entry.shown}"]}} gives the whole.'
+        return _failed(
+            f"The arguments do not fit tool {entry.shown}: {problems.rstrip('.')}. It was not called. "
+            f"Its input schema: {schema}.{more if 'shortened' in brief else ''}"
+        )
+
+    # The catalogue as a resource.
+
+    async def _catalogue(self, call: Call, view: View, call_next: Handler) -> Reply:
+        if call.name == builtin.CATALOGUE:
+            content = encode({"tools": [line_of(entry) for entry in _findable(call, view)]})
+        else:
+            entry = _findable_tool(unquote(call.name.removeprefix(builtin.CATALOGUE + "/")), call, view)
+            if entry is None:
+                return await call_next(call)  # an address that nobody has
+            content = entry.definition
+        block = {"uri": call.name, "mimeType": "application/json", "text": content.decode()}
+        fresh = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        return Reply(result=encode({"contents": [block], **fresh}))
+
+
+def unwrap(call: Call, view: View) -> None:
+    """Make a use of `call_tool` the call that it means; one that means nothing is left for the stage to answer."""
+    if not view.searching or call.name != builtin.CALL or call.method != "tools/call":
+        return
+    try:
+        asked = read_unambiguous(call.params.get("arguments", b"{}"))
+    except ValueError:
+        return
+    name = read_string(asked.get("name", b""))
+    arguments = asked.get("arguments", b"{}")
+    if arguments[:1] == b'"':
+        arguments = read_string(arguments).strip().encode()  # some models write the object as a text
+    entry = callable_tool(name, view)
+    if entry is None or asked.keys() - _TAKEN or not _whole_object(arguments):
+        return
+    call.name = name
+    call.params = {**call.params, "name": encode(name), "arguments": arguments}
+    call.raw_params = b""
+    call.headers = NOTHING
+    call.by_search = True
+
+
+def callable_tool(name: str, view: View) -> Entry | None:
+    """The tool that a model may call by this name."""
+    entry = view.snapshot.tools.get(name)
+    return entry if entry is not None and not entry.app_only else None
+
+
+def _findable_tool(name: str, call: Call, view: View) -> Entry | None:
+    """The tool of this name, if whoever makes the call may find it."""
+    entry = callable_tool(name, view)
+    return entry if entry is not None and (not entry.for_askable or _may_be_asked(call)) else None
+
+
+def _findable(call: Call, view: View) -> list[Entry]:
+    asked = _may_be_asked(call)
+    return [one for one in view.snapshot.tools.values() if not one.app_only and (asked or not one.for_askable)]
+
+
+def _may_be_asked(call: Call) -> bool:
+    return askable(call.caller.capabilities) != b"{}"
+
+
+def _whole_object(text: bytes) -> bool:
+    try:
+        read_members(text)
+    except ValueError:
+        return False
+    return is_object(text)
+
+
+def _lenient(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked, with a query alone taken for a list of one."""
+    queries = asked.get("queries", [])
+    if isinstance(queries, str):
+        queries = [queries]
+    query = asked.get("query")
+    if isinstance(query, str) and isinstance(queries, list):
+        queries = [query, *cast("list[Any]", queries)]
+    rest = {key: value for key, value in asked.items() if key != "query" or not isinstance(value, str)}
+    return {**rest, "queries": queries}
+
+
+def _said(answer: Mapping[str, Any]) -> Reply:
+    text = encode([{"type": "text", "text": encode(answer).decode()}])
+    return Reply(result=write_members({"resultType": b'"complete"', "content": text}))
+
+
+def _failed(text: str) -> Reply:
+    content = encode([{"type": "text", "text": text}])
+    return Reply(result=write_members({"resultType": b'"complete"', "content": content, "isError": b"true"}))
+
+
+_WHOLE = f'For whole definitions call {builtin.SEARCH} with {{"names": [...]}}.'
+_TAKEN = frozenset(("name", "arguments"))
+_LONGEST = 2000
+"""Characters of a query that are looked at."""
+_SHOWN = 80
+"""Characters that are repeated of what a caller wrote."""
+_SEARCH_SCHEMA: dict[str, Any] = builtin.definitions(())[0]["inputSchema"]

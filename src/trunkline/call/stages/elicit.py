@@ -1,0 +1,88 @@
+"""The stage that has questions answered: by whoever the call says, while its place at the server is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from trunkline.call.stage import Handler
+from trunkline.errors import TrunklineError
+from trunkline.model import Answer, Call, Parked, Question, Reply
+from trunkline.questions.mcp import flag_secrets
+from trunkline.wire.members import decode_object, write_members
+from trunkline.wire.questions import may_ask, not_asked, read_input_required
+
+log = logging.getLogger("trunkline")
+
+ROUNDS = 10
+"""How often a server may ask in one call."""
+
+
+class ElicitStage:
+    """For calls that name who answers (`call.ask`), no question leaves this stage; others pass theirs to the edge."""
+
+    def __init__(self, withdraw: Callable[[Parked | None], None]) -> None:
+        self._withdraw = withdraw
+
+    async def __call__(self, call: Call, call_next: Handler) -> Reply:
+        reply = await call_next(call)
+        if call.ask is None:
+            return reply
+        original = call.params
+        for rounds in range(ROUNDS + 1):
+            if reply.questions and reply.parked is not None:
+                if rounds == ROUNDS:
+                    break
+                answers = await self._answers(call, reply)
+                reply = await call_next(dataclasses.replace(call, parked=reply.parked, answers=answers))
+                continue
+            asked = read_input_required(reply.result) if reply.modern else None
+            if asked is None:
+                reply.asked = rounds > 0
+                return reply
+            if rounds == ROUNDS:
+                break
+            questions, state = asked
+            answers = await self._ask(call, questions)
+            failed = [one.error for key, one in answers.items() if one.error and not _may_be_cancelled(questions[key])]
+            if failed:
+                return Reply(error=failed[0])
+            given = {key: one.result or b'{"action":"cancel"}' for key, one in answers.items()}
+            params = {**original, "inputResponses": write_members(given), **({"requestState": state} if state else {})}
+            reply = await call_next(dataclasses.replace(call, params=params, raw_params=b"", parked=None))
+        self._withdraw(reply.parked)
+        raise TrunklineError(f"Server {call.server!r} asked more than {ROUNDS} times.")
+
+    async def _answers(self, call: Call, reply: Reply) -> Mapping[str, Answer]:
+        try:
+            return await self._ask(call, reply.questions)
+        except (TrunklineError, asyncio.CancelledError):
+            self._withdraw(reply.parked)
+            raise
+
+    async def _ask(self, call: Call, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
+        """Only what the caller declared to answer is put to it."""
+        assert call.ask is not None
+        warn_of_secrets(call.server, questions.values())
+        allowed = {key: one for key, one in questions.items() if may_ask(one, call.caller.capabilities)}
+        refused = {key: not_asked(one) for key, one in questions.items() if key not in allowed}
+        return {**(await call.ask(allowed) if allowed else {}), **refused}
+
+
+def warn_of_secrets(server: str, questions: Iterable[Question]) -> None:
+    """Tell the operator of a server that asks for secrets in a form, which it must not; the caller decides."""
+    asked = [decode_object(one.params) for one in questions if one.method == "elicitation/create"]
+    fields = [field for params in asked for field in flag_secrets(params)]
+    if fields:
+        log.warning(
+            "Server %r asks for %s in a form. Secrets do not belong there: it should give an address to open.",
+            server,
+            ", ".join(fields),
+        )
+
+
+def _may_be_cancelled(question: Question) -> bool:
+    """Whether a question that failed may pass for one that was cancelled: a person's may, a model's may not."""
+    return question.method == "elicitation/create"

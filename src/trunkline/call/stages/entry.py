@@ -1,0 +1,111 @@
+"""The first stage: finds out what the caller means, and which server that is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from trunkline.call.stage import Handler
+from trunkline.errors import UnknownNameError
+from trunkline.model import Call, Entry, Reply, Snapshot, State
+from trunkline.tool import ToolOptions
+from trunkline.tools.uri_templates import matches
+from trunkline.wire.envelope import read_string
+from trunkline.wire.members import encode, read_members, write_members
+
+
+class EntryStage:
+    """Reads what the caller's profile has at this moment; the call keeps it to its end."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[str], Snapshot],
+        settle: Callable[[], Awaitable[None]],
+        options: Callable[[str, str], ToolOptions],
+    ) -> None:
+        self._snapshot, self._settle, self._options = snapshot, settle, options
+
+    async def __call__(self, call: Call, call_next: Handler) -> Reply:
+        call.snapshot = snapshot = self._snapshot(call.profile)
+        if call.parked is not None:
+            call.server = call.parked.server
+            call.entry = call.entry or resolve(call, snapshot)
+        if call.server:
+            return await call_next(call)  # a parked call: its server is known
+        entry = resolve(call, snapshot)
+        if entry is None and call.method.startswith("tasks/"):
+            return await call_next(call)  # a task says itself which server it is at
+        if entry is None and not snapshot.bare:
+            await self._settle()  # its server may only just be starting
+            call.snapshot = snapshot = self._snapshot(call.profile)
+            entry = resolve(call, snapshot)
+        if entry is not None:
+            call.entry = entry
+            call.server = entry.server
+            if entry.name != entry.shown:
+                _rename(call, entry.name)
+        elif snapshot.bare:
+            call.server = snapshot.bare  # a server that stands alone answers for itself, even what it does not have
+            if call.method == "tools/call":
+                said = self._options(call.server, call.name)
+                call.entry = Entry(call.name, call.server, call.name, b"", annotations=said, options=said)
+        else:
+            raise unknown(call, snapshot)
+        return await call_next(call)
+
+
+def resolve(call: Call, snapshot: Snapshot) -> Entry | None:
+    """What the call names, if the snapshot has it."""
+    match call.method:
+        case "tools/call":
+            return snapshot.tools.get(call.name) or snapshot.aliases.get(call.name)
+        case "prompts/get":
+            return snapshot.prompts.get(call.name)
+        case "resources/read" | "resources/subscribe" | "resources/unsubscribe":
+            return find_resource(call.name, snapshot)
+        case "completion/complete":
+            return _resolve_reference(call, snapshot)
+        case _:
+            return None
+
+
+def find_resource(uri: str, snapshot: Snapshot) -> Entry | None:
+    """The resource at an address, or the template that makes such addresses."""
+    found = snapshot.resources.get(uri)
+    if found is not None:
+        return found
+    for template in snapshot.templates:
+        if matches(template.shown, uri):
+            return Entry(uri, template.server, uri, b"", members=template.members)
+    return snapshot.unlisted.get(uri)
+
+
+def unknown(call: Call, snapshot: Snapshot) -> UnknownNameError:
+    """The error for a name that nobody has; it says who might have had it."""
+    what = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}.get(call.method, "name")
+    away = [
+        f"{view.name} is {view.state.value}" for view in snapshot.servers.values()
+        if view.state not in (State.READY, State.DEGRADED)
+    ]  # fmt: skip
+    hint = f"Not everything is listed: {'; '.join(away)}." if away else ""
+    return UnknownNameError(f"Unknown {what}: {call.name}", hint=hint)
+
+
+def _resolve_reference(call: Call, snapshot: Snapshot) -> Entry | None:
+    reference = read_members(call.params.get("ref", b"{}"))
+    if read_string(reference.get("type", b"")) == "ref/prompt":
+        call.name = read_string(reference.get("name", b""))
+        return snapshot.prompts.get(call.name)
+    call.name = read_string(reference.get("uri", b""))
+    for template in snapshot.templates:
+        if template.shown == call.name:
+            return template
+    return find_resource(call.name, snapshot)
+
+
+def _rename(call: Call, name: str) -> None:
+    if call.method == "completion/complete":
+        reference = {**read_members(call.params["ref"]), "name": encode(name)}
+        call.params = {**call.params, "ref": write_members(reference)}
+    else:
+        call.params = {**call.params, "name": encode(name)}
+    call.raw_params = b""

@@ -1,0 +1,159 @@
+"""The last stage: gives the call to its server, in the server's era, and repeats it only where that is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import cast
+
+from trunkline.call.stage import REPEATABLE, Handler
+from trunkline.config.options import ServerSpec
+from trunkline.errors import SessionLostError, UnreachableError, UpstreamError, UpstreamTimeoutError
+from trunkline.model import Call, Reply
+from trunkline.telemetry.tally import Tallies
+from trunkline.upstream.connection import Connection
+from trunkline.upstream.exchange import Exchange
+from trunkline.upstream.pool import Pool
+from trunkline.wire import meta
+from trunkline.wire.headers import NAMED_BY, param_headers
+from trunkline.wire.members import encode, is_object, read_members, write_members
+from trunkline.wire.tasks import declaring
+
+Taught = Callable[[Call, bool], None]
+"""Told of each answered call whether it went well."""
+
+Report = Callable[[str, UpstreamError | None], None]
+"""Told how each call to a server went."""
+
+
+class SendStage:
+    """Knows how every server is reached, and counts how it answers."""
+
+    def __init__(
+        self, pool: Pool, specs: Mapping[str, ServerSpec], report: Report, tallies: Tallies, taught: Taught
+    ) -> None:
+        self._pool, self._specs, self._report, self._tallies, self._taught = pool, specs, report, tallies, taught
+
+    async def __call__(self, call: Call, call_next: Handler) -> Reply:
+        spec = self._specs.get(call.server)
+        if spec is None:
+            raise UnreachableError(f"Server {call.server!r} was removed.")
+        since = self._tallies.now()
+        try:
+            reply = await (self._resume(call) if call.parked is not None else self._send(call, spec))
+        except UpstreamError as error:
+            self._report(spec.name, error)
+            self._tallies.count(spec.name, _tool(call), since, failed=True, tool_error=False, user=call.scope.user)
+            raise
+        self._report(spec.name, None)
+        reply.server = spec.name
+        if not reply.questions:
+            said = bool(reply.error) or _says_error(reply.result)
+            self._tallies.count(spec.name, _tool(call), since, failed=False, tool_error=said, user=call.scope.user)
+            self._taught(call, not said)
+        return reply
+
+    async def _send(self, call: Call, spec: ServerSpec) -> Reply:
+        repeatable = call.method in REPEATABLE or (call.entry is not None and call.entry.safe_to_repeat)
+        try:
+            return await self._once(call, spec, repeatable)
+        except (SessionLostError, UpstreamTimeoutError) as error:
+            if isinstance(error, UpstreamTimeoutError):
+                raise
+            return await self._once(call, spec, repeatable)  # the server refused it unread: it did not run
+        except UnreachableError:
+            raise
+        except UpstreamError:
+            if not repeatable or call.elsewhere:
+                raise
+            return await self._once(call, spec, repeatable)
+
+    async def _once(self, call: Call, spec: ServerSpec, repeatable: bool) -> Reply:
+        connection = await self._pool.take(spec, call.caller)
+        reply: Reply | None = None
+        try:
+            if call.caller.log_level and not connection.introduction.modern:
+                await _want_log(connection, call)
+            reply = await connection.request(_exchange(call, spec, connection, repeatable))
+            return reply
+        finally:
+            if reply is None or not reply.questions:
+                self._pool.give_back(connection, clean=reply is not None)
+
+    async def _resume(self, call: Call) -> Reply:
+        exchange = cast("Exchange", call.parked)
+        connection = cast("Connection", exchange.connection)
+        exchange.listener = call.listener
+        reply: Reply | None = None
+        try:
+            reply = await connection.resume(exchange, call.answers)
+            return reply
+        finally:
+            if reply is None or not reply.questions:
+                self._pool.give_back(connection, clean=reply is not None)
+
+
+def _says_error(result: bytes) -> bool:
+    return b'"isError"' in result and read_members(result).get("isError") == b"true"
+
+
+def _tool(call: Call) -> str:
+    return call.entry.name if call.entry is not None and call.method == "tools/call" else ""
+
+
+def _exchange(call: Call, spec: ServerSpec, connection: Connection, repeatable: bool) -> Exchange:
+    params, raw = call.params, call.raw_params
+    headers = call.headers
+    if connection.introduction.modern:
+        if not call.caller.modern:
+            capabilities = call.caller.capabilities
+            if "task" in params:  # how a legacy caller asks for a task; a modern server need only know that it may
+                params = {name: value for name, value in params.items() if name != "task"}
+                capabilities = declaring(capabilities)
+            own = meta.Meta(
+                connection.introduction.version, capabilities, call.caller.client_info, call.caller.log_level
+            )
+            params, raw = meta.stamp(params, own), b""
+        elif b'"extensions"' in call.caller.capabilities and not (call.snapshot and call.snapshot.bare):
+            params, raw = meta.with_capabilities(params, routable(call.caller.capabilities)), b""
+        if call.entry is not None and call.entry.headers and not headers:
+            headers = param_headers(dict(call.entry.headers), params.get("arguments", b""))
+    elif call.caller.modern:
+        params, raw = meta.unstamp(params), b""
+    own_name = call.entry.name if call.entry is not None else call.name
+    return Exchange(
+        spec.name,
+        call.method,
+        raw or write_members(params),
+        name=own_name if call.method in NAMED_BY or call.method == "tasks/result" else "",
+        headers=headers,
+        listener=call.listener,
+        timeout=call.timeout or spec.timeout,
+        max_timeout=spec.max_timeout,
+        safe_to_repeat=repeatable,
+        token=meta.progress_token(params),
+    )
+
+
+ROUTED = frozenset(("io.modelcontextprotocol/ui", "io.modelcontextprotocol/tasks"))
+"""Extensions whose consequences (tasks, pages) find their way back through us, whichever server they come from."""
+
+
+@lru_cache(maxsize=256)
+def routable(capabilities: bytes) -> bytes:
+    """A caller's capabilities without extensions that we could not route among several servers."""
+    members = read_members(capabilities)
+    extensions = read_members(members["extensions"]) if is_object(members.get("extensions", b"")) else {}
+    kept = {name: value for name, value in extensions.items() if name in ROUTED}
+    rest = {name: value for name, value in members.items() if name != "extensions"}
+    return write_members({**rest, "extensions": write_members(kept)} if kept else rest)
+
+
+async def _want_log(connection: Connection, call: Call) -> None:
+    """Ask a legacy server for log messages, once for each level: there the level is the session's, not the call's."""
+    level = call.caller.log_level
+    if connection.log_level == level or "logging" not in connection.introduction.capabilities:
+        return
+    connection.log_level = level
+    params = encode({"level": level})
+    await connection.request(Exchange(call.server, "logging/setLevel", params, timeout=5.0, max_timeout=5.0))

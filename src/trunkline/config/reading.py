@@ -1,0 +1,384 @@
+"""Reads the configuration: a file of ours or of any MCP client, the environment, and the flags."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from trunkline.config.options import (
+    HIDDEN_FIELDS,
+    SECTIONS,
+    Config,
+    GroupSpec,
+    ProfileSpec,
+    RegistrySpec,
+    ServerSpec,
+    default_home,
+)
+from trunkline.config.secrets import look_up
+from trunkline.errors import ConfigError
+from trunkline.tool import ToolOptions
+
+LARGEST_FILE = 64 * 2**20
+"""Bytes that a file with servers may have; clients keep much else in theirs."""
+
+
+def user_file(env: Mapping[str, str]) -> Path:
+    """The configuration of the user, as opposed to that of the folder."""
+    base = env.get("XDG_CONFIG_HOME") or str(Path(env.get("HOME", "~")).expanduser() / ".config")
+    return Path(base) / "trunkline" / "trunkline.toml"
+
+
+def find_file(env: Mapping[str, str], folder: Path) -> Path | None:
+    """The configuration that is used when none is named."""
+    for path in (folder / "trunkline.toml", user_file(env)):
+        if path.is_file():
+            return path
+    return None
+
+
+def load(path: Path | None, *, env: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Config:
+    """Read a file (or none), then let the environment and then the flags have their say."""
+    document = read_document(path) if path else {}
+    config = parse(document, env=env)
+    overrides = {f"gateway.{key}": value for key, value in (flags or {}).items() if value is not None}
+    sections = {name: _override(getattr(config, name), name, env, overrides) for name in SECTIONS}
+    return dataclasses.replace(config, **sections, home=default_home(env), source=path)
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """A file's content: TOML, or JSON as MCP clients write it."""
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise ConfigError(f"{path} has more than {LARGEST_FILE // 2**20} MiB.")
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"There is no file {path}.", hint="Name another with --config.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from error
+    try:
+        if path.suffix == ".toml":
+            return tomllib.loads(text)
+        return _object(json.loads(_without_comments(text)), str(path))
+    except RecursionError:
+        raise ConfigError(f"{path} is nested too deeply.") from None
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+        raise ConfigError(f"{path} is not valid {path.suffix.lstrip('.').upper() or 'JSON'}: {error}.") from error
+
+
+def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
+    """Make a `Config` of a file's content; unknown keys and wrong types are errors that name them."""
+    if "mcpServers" in document or _is_client_file(document):
+        servers = _object(document.get("mcpServers", document.get("servers", {})), "mcpServers")
+        return Config(servers={name: _client_server(name, _object(spec, name), env) for name, spec in servers.items()})
+    _refuse_unknown(document, (*SECTIONS, "servers", "tools", "groups", "profiles", "registries"), "the file")
+    sections = {name: _section(name, _object(document.get(name, {}), name), env) for name in SECTIONS}
+    tools = _tools(document.get("tools", {}), "tools")
+    servers = {
+        name: _server(name, _object(spec, f"servers.{name}"), env, tools)
+        for name, spec in _object(document.get("servers", {}), "servers").items()
+    }
+    groups = {
+        name: _group(name, _object(spec, f"groups.{name}"), servers)
+        for name, spec in _object(document.get("groups", {}), "groups").items()
+    }
+    members = [member for group in groups.values() for member in group.servers]
+    for member in members:
+        if members.count(member) > 1:
+            raise ConfigError(f"Server {member!r} is in two groups, or twice in one.", hint="Leave it in one, once.")
+    profiles = {
+        name: _profile(name, _object(spec, f"profiles.{name}"), servers, groups)
+        for name, spec in _object(document.get("profiles", {}), "profiles").items()
+    }
+    registries = {
+        name: _registry(name, _object(spec, f"registries.{name}"), env)
+        for name, spec in _object(document.get("registries", {}), "registries").items()
+    }
+    return Config(**sections, servers=servers, groups=groups, profiles=profiles, registries=registries)
+
+
+def _section(name: str, values: Mapping[str, Any], env: Mapping[str, str]) -> Any:
+    made, problem = _expanded(_make(SECTIONS[name], values, name), env)
+    if name == "search" and bool(made.embeddings_url) != bool(made.embeddings_model):
+        raise ConfigError(
+            "[search]: a service for vectors wants an address and a model.",
+            hint="Set `embeddings_url` and `embeddings_model`.",
+        )
+    if problem:
+        raise ConfigError(f"[{name}]: {problem}", hint="Set it, or write the value itself.")
+    return made
+
+
+def _group(name: str, spec: Mapping[str, Any], servers: Mapping[str, ServerSpec]) -> GroupSpec:
+    _check_name(name, "group")
+    made = dataclasses.replace(_make(GroupSpec, spec, f"groups.{name}"), name=name)
+    if name in servers:
+        raise ConfigError(f"{name!r} is a server and a group.", hint="Give the group another name.")
+    if not made.servers:
+        raise ConfigError(f"Group {name!r} has no servers.", hint='Name some: `servers = ["a", "b"]`.')
+    for member in (*made.servers, *made.weights, *made.priorities):
+        _check_known(member, servers, f"Group {name!r}")
+    for member, weight in made.weights.items():
+        if weight < 0:
+            raise ConfigError(f"groups.{name}.weights.{member} must be 0 or more.")
+    return made
+
+
+def _profile(
+    name: str, spec: Mapping[str, Any], servers: Collection[str], groups: Mapping[str, GroupSpec]
+) -> ProfileSpec:
+    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}", name):
+        raise ConfigError(
+            f"{name!r} cannot be a profile's name.", hint="It is part of an address: use letters, digits and dashes."
+        )
+    made = dataclasses.replace(_make(ProfileSpec, spec, f"profiles.{name}"), name=name)
+    for server in made.servers:
+        _check_known(server, (*servers, *groups), f"Profile {name!r}")
+        group = next((group.name for group in groups.values() if server in group.servers), "")
+        if group:
+            raise ConfigError(f"Profile {name!r} names {server!r}, which is in a group.", hint=f"Name {group!r}.")
+    return made
+
+
+def _registry(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -> RegistrySpec:
+    _check_name(name, "registry")
+    made = dataclasses.replace(_make(RegistrySpec, spec, f"registries.{name}"), name=name)
+    if not made.url and name != "official":
+        raise ConfigError(f"Registry {name!r} has no address.", hint="Give it a `url`.")
+    made, problem = _expanded(made, env)
+    return dataclasses.replace(made, problem=problem)
+
+
+def _check_known(server: str, servers: Collection[str], who: str) -> None:
+    if server not in servers:
+        close = difflib.get_close_matches(server, list(servers), 1)
+        hint = f"Did you mean {close[0]!r}?" if close else "Give it an entry under [servers]."
+        raise ConfigError(f"{who} names {server!r}, which is no server.", hint=hint)
+
+
+def _check_name(name: str, what: str) -> None:
+    if not re.fullmatch(r"[^\s/\\]{1,64}", name):
+        raise ConfigError(f"{name!r} cannot be a {what}'s name.", hint="Use 1 to 64 letters, digits, dots or dashes.")
+
+
+# A client's own file is taken as it is: keys that mean nothing here are left alone.
+_CLIENT_KEYS = {"serverUrl": "url", "httpUrl": "url", "type": "transport"}
+_CLIENT_TRANSPORTS = {
+    "stdio": "stdio",
+    "http": "http",
+    "streamable-http": "http",
+    "streamableHttp": "http",
+    "streamable_http": "http",
+    "sse": "sse",
+}
+
+
+def _is_client_file(document: Mapping[str, Any]) -> bool:
+    servers = document.get("servers")
+    return isinstance(servers, dict) and "gateway" not in document and ("inputs" in document or any(
+        isinstance(spec, dict) and "type" in spec for spec in cast("dict[str, Any]", servers).values()
+    ))  # fmt: skip
+
+
+def _client_server(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -> ServerSpec:
+    known = {f.name for f in dataclasses.fields(ServerSpec)} - set(HIDDEN_FIELDS)
+    found: dict[str, Any] = {}
+    for key, value in spec.items():
+        key = _CLIENT_KEYS.get(key, key)
+        if key == "transport":
+            value = _CLIENT_TRANSPORTS.get(str(value), "auto")
+        if key == "timeout":
+            continue  # clients write milliseconds or seconds, each in its own way
+        if key in known and value is not None:
+            found[key] = value
+    if spec.get("disabled") is True:
+        found["enabled"] = False
+    if "env" in found:
+        found["env"] = {key: str(value) for key, value in _object(found["env"], f"{name}.env").items()}
+    return _server(name, found, env)
+
+
+def _tools(value: Any, where: str) -> dict[str, dict[str, Any]]:
+    """What is said of tools, checked."""
+    found = {tool: _object(options, f"{where}.{tool}") for tool, options in _object(value, where).items()}
+    for tool, options in found.items():
+        _make(ToolOptions, options, f"{where}.{tool}")
+    return found
+
+
+def _server(
+    name: str,
+    spec: Mapping[str, Any],
+    env: Mapping[str, str],
+    everywhere: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> ServerSpec:
+    """A server; what is said of tools of every server holds for its own, and what is said of its own counts more."""
+    _check_name(name, "server")
+    own = _tools(spec.get("tools", {}), f"servers.{name}.tools")
+    tools = {**everywhere, **{tool: {**everywhere.get(tool, {}), **options} for tool, options in own.items()}}
+    spec = {**spec, "tools": tools} if tools else spec
+    made = dataclasses.replace(_make(ServerSpec, spec, f"servers.{name}"), name=name)
+    if bool(made.command) == bool(made.url):
+        what = "no address" if not made.command else "both a command and a URL"
+        raise ConfigError(f"Server {name!r} has {what}.", hint="Give it a `command` or a `url`.")
+    if made.url and not re.match(r"https?://[^/\s]+", made.url) and "${" not in made.url:
+        raise ConfigError(f"The url of server {name!r} is not an http address.")
+    if (made.kind == "stdio") != bool(made.command):
+        raise ConfigError(f"Server {name!r} cannot be reached by {made.transport!r}.", hint="Leave `transport` out.")
+    for option in ("timeout", "max_timeout", "start_timeout", "concurrency", "processes", "answer_limit", "max_pages"):
+        if getattr(made, option) <= 0:
+            raise ConfigError(f"servers.{name}.{option} must be more than 0.")
+    made, problem = _expanded(made, env)
+    return dataclasses.replace(made, problem=problem)
+
+
+def _make(section: type[Any], values: Mapping[str, Any], where: str) -> Any:
+    names = [f.name for f in dataclasses.fields(section) if f.name not in HIDDEN_FIELDS]
+    _refuse_unknown(values, names, where)
+    try:
+        return _in_range(msgspec.convert(dict(values), section), where)
+    except msgspec.ValidationError as error:
+        text = str(error).replace(" - at `$.", f" (at `{where}.")
+        choices = _choices(section, str(error))
+        hint = f"Write one of {', '.join(choices)}." if choices else ""
+        raise ConfigError(f"{where}: {text}{')' if '(at' in text else ''}.", hint=hint) from error
+
+
+def _choices(section: type[Any], error: str) -> list[str]:
+    """What an option may be that was given something else, where that is one of a few."""
+    found = re.search(r"Invalid enum value .* - at `\$\.(\w+)", error)
+    if found is None:
+        return []
+    kind = get_type_hints(section).get(found[1])
+    literals = [kind, *get_args(kind)]
+    return [
+        repr(value) for literal in literals if get_origin(literal) is Literal for value in get_args(literal) if value
+    ]
+
+
+_MORE_THAN_0 = frozenset(
+    (
+        "gateway.question_timeout",
+        "cache.max_size",
+        "router.affinity_ttl",
+        "router.eject_seconds",
+        "router.eject_error_rate",
+        "batcher.max_wait",
+        "middleware.confirm_timeout",
+        "search.limit",
+        "search.budget",
+    )
+)
+_SHARES = frozenset(("router.retry_ratio", "router.eject_error_rate", "search.min_score"))
+
+
+def _in_range(section: Any, where: str) -> Any:
+    """The section, if its numbers make sense: none is less than 0."""
+    for option in dataclasses.fields(section):
+        name, value = f"{where}.{option.name}", getattr(section, option.name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if not value >= 0:
+            raise ConfigError(f"{name} must be 0 or more.")
+        if value == 0 and name in _MORE_THAN_0:
+            raise ConfigError(f"{name} must be more than 0.")
+        if value > 1 and name in _SHARES:
+            raise ConfigError(f"{name} must be at most 1.")
+    return section
+
+
+def _override(section: Any, where: str, env: Mapping[str, str], flags: Mapping[str, Any]) -> Any:
+    values: dict[str, Any] = {}
+    for option in dataclasses.fields(section):
+        variable = f"TRUNKLINE_{where}_{option.name}".upper()
+        value = flags.get(f"{where}.{option.name}", env.get(variable))
+        if value is None:
+            continue
+        if str(option.type).startswith("tuple") and isinstance(value, str):
+            value = tuple(part for part in value.split(",") if part)
+        values[option.name] = value
+    if not values:
+        return section
+    try:
+        return _in_range(msgspec.convert(dataclasses.asdict(section) | values, SECTIONS[where], strict=False), where)
+    except msgspec.ValidationError as error:
+        choices = _choices(SECTIONS[where], str(error))
+        hint = f"Write one of {', '.join(choices)}." if choices else ""
+        raise ConfigError(f"{where}: {error}.", hint=hint) from error
+
+
+def _refuse_unknown(values: Mapping[str, Any], known: Any, where: str) -> None:
+    for key in values:
+        if key not in known:
+            close = difflib.get_close_matches(key, list(known), 1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"Known are: {', '.join(known)}."
+            raise ConfigError(f"{where} has no option {key!r}.", hint=hint)
+
+
+def _object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be a table of keys and values.")
+    return cast("dict[str, Any]", value)
+
+
+_VARIABLE = re.compile(
+    r"\$\{(?:(?:env:)?([A-Za-z_][A-Za-z0-9_]*)|secrets?:([A-Za-z0-9_][A-Za-z0-9_.-]*))(?::-([^}]*))?\}"
+)
+
+
+def _expanded(section: Any, env: Mapping[str, str]) -> tuple[Any, str]:
+    """Put values in the place of `${env:NAME}` and `${secret:NAME}`, and say which are missing."""
+    missing: list[str] = []
+    problems: list[str] = []
+    hidden = False
+
+    def expand(value: Any) -> Any:
+        if isinstance(value, str):
+            return _VARIABLE.sub(replace, value)
+        if isinstance(value, tuple):
+            return tuple(expand(item) for item in cast("tuple[Any, ...]", value))
+        if isinstance(value, dict):
+            return {key: expand(item) for key, item in cast("dict[str, Any]", value).items()}
+        return value
+
+    def replace(found: re.Match[str]) -> str:
+        if found[2]:
+            return secret(found[2], found[3])
+        value = env.get(found[1]) if found[1] in env else found[3]
+        if not isinstance(value, str):
+            missing.append(found[1])
+            return ""
+        return value
+
+    def secret(name: str, default: str | None) -> str:
+        # What is never printed may hold a secret; arguments and addresses can be read by others.
+        value, problem = look_up(name, env) if hidden else ("", f"the secret {name} does not belong in `{field.name}`.")
+        value = default if value is None else value
+        if value is None:
+            problem = f"the secret {name} is not set. Run `trunkline secret set {name}`."
+        problems.extend([problem] if problem else [])
+        return value or ""
+
+    changed: dict[str, Any] = {}
+    for field in dataclasses.fields(section):
+        hidden = not field.repr
+        changed[field.name] = expand(getattr(section, field.name))
+    made = dataclasses.replace(section, **changed)
+    if missing:
+        problems.insert(0, f"the environment variable {', '.join(sorted(set(missing)))} is not set.")
+    return made, " ".join(dict.fromkeys(problems))
+
+
+def _without_comments(text: str) -> str:
+    """JSON as VS Code writes it: comments and trailing commas outside strings go."""
+    kept = re.sub(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', lambda found: found[1] or " ", text, flags=re.DOTALL)
+    return re.sub(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', lambda found: found[1] or "", kept)

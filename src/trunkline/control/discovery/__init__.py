@@ -1,0 +1,1 @@
+"""Every tool with its category, safety, version and figures: the seed's discovery."""

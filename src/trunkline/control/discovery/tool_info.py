@@ -1,0 +1,205 @@
+"""A tool as the catalogue knows it: what it is, how it behaves, which version it has, how its calls went."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from trunkline.model import Entry
+from trunkline.tool import UNKNOWN, Annotations, Safety, Tool
+from trunkline.tools.annotations import effective, get_tool_safety_level, requires_confirmation
+from trunkline.tools.categories import GENERAL, infer_category
+from trunkline.tools.convert.definition import read
+from trunkline.tools.convert.loss import Ledger
+from trunkline.tools.convert.mcp import to_mcp_tool
+from trunkline.wire.members import decode_object, encode
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStats:
+    """How the calls of a tool went; times are in seconds."""
+
+    total_calls: int = 0
+    successful_calls: int = 0
+    failed_calls: int = 0
+    average_execution_time: float = 0.0
+    last_execution_time: float = 0.0
+
+    @property
+    def success_rate(self) -> float:
+        """Share of calls that ended well; 1 while there were none."""
+        return self.successful_calls / self.total_calls if self.total_calls else 1.0
+
+
+NO_CALLS = ToolStats()
+
+
+@dataclass(frozen=True, slots=True)
+class EnhancedToolInfo:
+    """A tool at one moment. What is read from `definition` is made anew each time, so nobody can change it here."""
+
+    name: str
+    server_id: str
+    """The server, or the group, that offers it."""
+    description: str = ""
+    annotations: Annotations = UNKNOWN
+    category: str = GENERAL
+    version: str = ""
+    """Its own, or else its server's; empty when neither is known."""
+    deprecated: bool = False
+    is_available: bool = True
+    """Whether its server can be reached."""
+    stats: ToolStats = NO_CALLS
+    shown: str = ""
+    """The name to call it by; differs from `name` in a hub of several servers."""
+    definition: bytes = field(default=b"{}", repr=False)
+    """What its server says of it, as JSON."""
+
+    @property
+    def safety(self) -> Safety:
+        """`safe`, `moderate` or `dangerous`: one of them."""
+        return get_tool_safety_level(self.annotations)
+
+    @property
+    def needs_confirmation(self) -> bool:
+        """Whether a person must agree before it runs."""
+        return requires_confirmation(self.annotations)
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        """What it takes."""
+        return _object(decode_object(self.definition).get("inputSchema"))
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """What it answers, if it says so."""
+        return _object(decode_object(self.definition).get("outputSchema")) or None
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Its `_meta`."""
+        return _object(decode_object(self.definition).get("_meta"))
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Other names that its server gives it."""
+        return _texts(self.metadata.get("aliases"))
+
+    @property
+    def compatible_with(self) -> tuple[str, ...]:
+        """Versions that it serves besides its own, as its server says."""
+        return _texts(self.metadata.get("compatibleWith"))
+
+    @property
+    def examples(self) -> tuple[Any, ...]:
+        """Examples of its use, as its server gives them."""
+        found = self.metadata.get("examples")
+        return tuple(cast("list[Any]", found)) if isinstance(found, list) else ()
+
+    def as_tool(self) -> Tool:
+        """The same as a `Tool`."""
+        definition = decode_object(self.definition)
+        return Tool(
+            self.name,
+            self.description,
+            _object(definition.get("inputSchema")),
+            self.annotations,
+            self.server_id,
+            self.category,
+            output_schema=_object(definition.get("outputSchema")) or None,
+            meta=_object(definition.get("_meta")),
+        )
+
+    def at(self, stats: ToolStats, *, available: bool) -> EnhancedToolInfo:
+        """The same at another moment; spelled out, since `replace` takes four times as long."""
+        return EnhancedToolInfo(
+            self.name,
+            self.server_id,
+            self.description,
+            self.annotations,
+            self.category,
+            self.version,
+            self.deprecated,
+            available,
+            stats,
+            self.shown,
+            self.definition,
+        )
+
+
+def read_definition(server_id: str, definition: Mapping[str, Any], *, server_version: str = "") -> EnhancedToolInfo:
+    """The tool of an MCP definition; its server's own hints outrank what its words tell. ConfigError without a name."""
+    tool = read(definition, Ledger())
+    tool = tool.annotated(effective(tool.annotations, tool.name, tool.description, tool.input_schema))
+    return _info(tool, server_id, tool.name, _written(definition), server_version, deprecated=_deprecated(definition))
+
+
+def read_tool(server_id: str, tool: Tool) -> EnhancedToolInfo:
+    """The tool of a server that is described in Python."""
+    definition = to_mcp_tool(tool, infer_annotations=False).value | {"name": tool.name}
+    hints = effective(tool.annotations, tool.name, tool.description, tool.input_schema)
+    return _info(tool.annotated(hints), server_id, tool.name, _written(definition), "", deprecated=False)
+
+
+def read_entry(entry: Entry, *, server_version: str = "") -> EnhancedToolInfo:
+    """A tool of the hub, as the snapshot has it."""
+    definition = decode_object(entry.definition)
+    meta = _object(definition.get("_meta"))
+    tool = Tool(
+        entry.name,
+        _text(definition.get("description")),
+        annotations=entry.annotations,
+        category=entry.options.category or _text(meta.get("category")),
+        meta=meta,
+    )
+    return _info(tool, entry.server, entry.shown, entry.definition, server_version, deprecated=_deprecated(definition))
+
+
+def _info(
+    tool: Tool, server_id: str, shown: str, definition: bytes, server_version: str, *, deprecated: bool
+) -> EnhancedToolInfo:
+    return EnhancedToolInfo(
+        tool.name,
+        server_id,
+        tool.description,
+        tool.annotations,
+        tool.category or infer_category(tool.name, tool.description),
+        version=_text(_said(tool.meta, "version")) or server_version,
+        deprecated=deprecated,
+        shown=shown,
+        definition=definition,
+    )
+
+
+def _deprecated(definition: Mapping[str, Any]) -> bool:
+    # Servers say so here or there, with `true` or with a text about what to use instead.
+    said = definition.get("deprecated") or _said(_object(definition.get("_meta")), "deprecated")
+    return said is True or bool(_text(said))
+
+
+def _said(meta: Mapping[str, Any], word: str) -> Any:
+    """What `_meta` says under a word, with or without the prefix that MCP wants there."""
+    if word in meta:
+        return meta[word]
+    return next((value for key, value in meta.items() if key.endswith(f"/{word}")), None)
+
+
+def _written(definition: Mapping[str, Any]) -> bytes:
+    try:
+        return encode(definition)
+    except (TypeError, ValueError):  # half a surrogate pair, or a value that only Python knows
+        return json.dumps(definition, default=str).encode()
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(one for one in cast("list[Any]", value) if isinstance(one, str)) if isinstance(value, list) else ()

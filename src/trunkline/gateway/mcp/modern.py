@@ -1,0 +1,382 @@
+"""Modern callers: every request stands for itself, so there is almost nothing to do."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from trunkline.call.stages.elicit import warn_of_secrets
+from trunkline.call.stages.entry import resolve
+from trunkline.call.stages.tasks import missing_extension
+from trunkline.call.tasks.log import Known
+from trunkline.errors import RefusedError, TrunklineError
+from trunkline.gateway.http import JSON, Headers, Request
+from trunkline.gateway.mcp.errors import error_of, status_of
+from trunkline.gateway.mcp.lists import Lists, introduce_modern
+from trunkline.gateway.mcp.parking import Parking, is_ours
+from trunkline.gateway.mcp.sessions import LEVELS
+from trunkline.gateway.mcp.stream import Stream
+from trunkline.gateway.mcp.subscribers import Subscriber, Subscribers
+from trunkline.gateway.mcp.task_news import TaskNews
+from trunkline.hub import Hub
+from trunkline.model import EVERYONE, LIST_METHODS, Call, Caller, Kind, Question, Reply, Scope
+from trunkline.tasks import Tasks
+from trunkline.wire import meta
+from trunkline.wire.envelope import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Message,
+    error_object,
+    read_string,
+    write_error,
+    write_notification,
+    write_result,
+)
+from trunkline.wire.era import error_code
+from trunkline.wire.headers import NAMED_BY, PARAM, check_headers, check_param_headers
+from trunkline.wire.members import Members, decode_object, encode, is_object, read_members, write_members
+from trunkline.wire.questions import (
+    accepted,
+    capability_missing,
+    input_required,
+    may_ask,
+    not_asked,
+    read_answers,
+    read_input_required,
+    url_questions,
+)
+from trunkline.wire.tasks import declares
+
+KINDS = {method: kind for kind, method in LIST_METHODS.items()}
+RELAYED = frozenset((*NAMED_BY, "completion/complete"))
+REMOVED = frozenset(
+    (
+        "initialize",
+        "ping",
+        "logging/setLevel",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "tasks/result",
+        "tasks/list",
+    )
+)
+"""Methods that this era no longer has; they are refused even where a legacy server would know them."""
+
+
+class ModernEdge:
+    """Answers modern requests, one by one."""
+
+    def __init__(self, hub: Hub, lists: Lists, tasks: Tasks, audience: Subscribers) -> None:
+        self._hub, self._lists, self._tasks, self._audience = hub, lists, tasks, audience
+        gateway = hub.config.gateway
+        self._parking = Parking(most=gateway.max_parked, seconds=gateway.question_timeout, withdraw=hub.withdraw)
+
+    async def post(self, message: Message, params: Members, request: Request) -> None:
+        """Answer one message."""
+        if not message.method:
+            raise RefusedError("This era has no questions to answer.")
+        if not message.id:
+            request.answer(202)
+            return
+        own = meta.read_meta(params)
+        check_headers(request.headers, version=own.version, method=message.method, params=params)
+        meta.check_version(own.version)
+        if message.method in RELAYED or (
+            message.method not in _OWN and self._bare_knows(message.method, request.profile)
+        ):
+            await self._relay(message, params, own, request)
+        elif message.method == "subscriptions/listen":
+            await self._listen(message, params, own, request)
+        else:
+            result = await self._own_result(message, params, own, request)
+            request.answer(200, write_result(message.id, result), [JSON])
+
+    async def _own_result(self, message: Message, params: Members, own: meta.Meta, request: Request) -> bytes:
+        kind = KINDS.get(message.method)
+        if kind is not None:
+            await self._hub.settle()
+            cursor = params.get("cursor", b"")
+            view = self._hub.view(request.profile)
+            return self._lists.page(view, kind, cursor, modern=True, capabilities=own.capabilities, user=request.user)
+        if message.method == "server/discover":
+            await self._hub.settle()
+            return introduce_modern(self._hub.view(request.profile))
+        raise RefusedError(f"There is no method {message.method!r}.", code=METHOD_NOT_FOUND, status=404)
+
+    def _bare_knows(self, method: str, profile: str) -> bool:
+        # A server that stands alone answers for itself, whatever extensions it has.
+        return method not in REMOVED and bool(self._hub.view(profile).snapshot.bare)
+
+    # Calls.
+
+    async def _relay(self, message: Message, params: Members, own: meta.Meta, request: Request) -> None:
+        name = read_string(params.get(NAMED_BY.get(message.method, ""), b""))
+        outlet = Outlet(request, self._tasks, own.log_level)
+        call = Call(
+            message.method,
+            name,
+            params,
+            scope=Scope(user=request.user) if request.user else EVERYONE,
+            caller=Caller(True, own.version, own.capabilities, own.client_info, own.log_level, request.user),
+            listener=outlet,
+            raw_params=message.params,
+            profile=request.profile,
+        )
+        passed_on = [name for name in request.headers if name.startswith(PARAM)]
+        if passed_on:
+            call.headers = {name: request.headers[name] for name in passed_on}
+        if message.method == "tools/call":
+            entry = self._hub.view(request.profile).snapshot.tools.get(name)
+            if entry is not None and entry.headers:
+                check_param_headers(request.headers, dict(entry.headers), params.get("arguments", b""))
+        assert request.task is not None
+        request.on_gone(request.task.cancel)
+        try:
+            reply = await self._reply(self._hub.enter(call))
+        except TrunklineError as error:
+            await outlet.finish(write_error(message.id, error_of(error, modern=True, uri=name)), *status_of(error))
+            return
+        if reply.error:
+            error = reply.error if reply.modern else modern_error(reply.error, message.method)
+            await outlet.finish(write_error(message.id, error), _relayed_status(error), [])
+        else:
+            await outlet.finish(write_result(message.id, modern_result(reply, message.method)), 200, [])
+
+    async def _reply(self, call: Call) -> Reply:
+        """The call's outcome in this era: what a legacy server asks meanwhile becomes a result that asks the caller."""
+        state = read_string(call.params.get("requestState", b""))
+        parked, answers = None, read_answers(call.params) if state else {}
+        if state and not is_ours(state) and (call.scope.user or self._goes_to_legacy(call)):
+            raise RefusedError("`requestState` does not belong to this request.", code=INVALID_PARAMS)
+        if is_ours(state):
+            found = self._parking.claim(state, call)
+            if isinstance(found, bytes):
+                return self._bound(call, await self._hub.relay(_with_state(call, found)))
+            parked = found
+            call.params = {name: value for name, value in call.params.items() if name not in _RETRY}
+            call.raw_params = b""
+            if parked is None and not all(accepted(answer) for answer in answers.values()):
+                return Reply(error=error_object(-32603, "What the server wants opened was not opened."))
+        reply = await (self._hub.resume(call, parked, answers) if parked is not None else self._hub.relay(call))
+        missing: list[Question] = []
+        while reply.questions and reply.parked is not None:
+            asked = {key: one for key, one in reply.questions.items() if may_ask(one, call.caller.capabilities)}
+            if len(asked) == len(reply.questions):
+                warn_of_secrets(call.server, asked.values())
+                state = self._parking.park(call, reply.parked)
+                return Reply(result=input_required(asked, state), modern=True)
+            refused = {key: not_asked(one) for key, one in reply.questions.items() if key not in asked}
+            missing += [reply.questions[key] for key in refused]
+            reply = await self._hub.resume(call, reply.parked, refused)
+        missing += reply.refused
+        if missing and reply.error:
+            return Reply(error=capability_missing(missing), modern=True)
+        urls = {} if reply.modern or not reply.error else url_questions(reply.error)
+        if urls and all(may_ask(one, call.caller.capabilities) for one in urls.values()):
+            # The server did nothing yet: it wants to be called again when the person has been there.
+            return Reply(result=input_required(urls, self._parking.again(call)), modern=True)
+        return self._bound(call, reply)
+
+    def _bound(self, call: Call, reply: Reply) -> Reply:
+        """A modern server's state works only for the user it was made for, and is never taken for one of ours."""
+        asked = read_input_required(reply.result) if reply.modern else None
+        if asked is None:
+            return reply
+        questions, state = asked
+        warn_of_secrets(call.server, questions.values())
+        if state and (call.scope.user or is_ours(read_string(state))):
+            wrapped = encode(self._parking.wrap(call, state))
+            reply.result = write_members({**read_members(reply.result), "requestState": wrapped})
+        return reply
+
+    def _goes_to_legacy(self, call: Call) -> bool:
+        """Whether the call's server is a legacy one, which has no states of its own."""
+        snapshot = self._hub.view(call.profile).snapshot
+        entry = resolve(call, snapshot)
+        view = snapshot.servers.get((entry.members or (entry.server,))[0] if entry is not None else snapshot.bare)
+        return view is not None and view.introduction is not None and not view.introduction.modern
+
+    # Subscriptions.
+
+    async def _listen(self, message: Message, params: Members, own: meta.Meta, request: Request) -> None:
+        wanted = decode_object(params.get("notifications", b""))
+        if not is_object(params.get("notifications", b"")):
+            raise RefusedError("`notifications` is not an object.", code=INVALID_PARAMS)
+        if not isinstance(wanted.get("resourceSubscriptions", []), list):
+            raise RefusedError("`resourceSubscriptions` is not a list.", code=INVALID_PARAMS)
+        if not isinstance(wanted.get("taskIds", []), list):
+            raise RefusedError("`taskIds` is not a list.", code=INVALID_PARAMS)
+        if "taskIds" in wanted and not declares(own.capabilities):
+            raise missing_extension()
+        stream = Stream()
+        ear = ListenStream(stream, message.id, wanted, request.profile)
+        if wanted.get("taskIds"):
+            scope = Scope(user=request.user) if request.user else EVERYONE
+            caller = Caller(True, own.version, own.capabilities, own.client_info, user=request.user)
+            ear.news = TaskNews(self._hub, self._tasks, caller, scope, ear.tell)
+        request.on_gone(stream.finish)
+        try:
+            await self._watch(ear)
+            self._audience.join(ear)
+            if ear.news is not None:
+                await ear.news.follow([str(id) for id in wanted["taskIds"]])
+            ear.acknowledge()
+            await stream.pump(request)
+        finally:
+            self._audience.leave(ear)
+            if ear.news is not None:
+                ear.news.close()
+            for uri in ear.uris:
+                await self._unwatch(uri)
+
+    async def _watch(self, ear: ListenStream) -> None:
+        """Follow the resources that a subscription names; those that cannot be followed are not granted."""
+        asked, ear.uris = ear.uris, set()
+        for uri in asked:
+            try:
+                if not (await self._hub.watch(uri, ear.profile)).error:
+                    ear.uris.add(uri)
+            except TrunklineError:
+                continue
+
+    async def _unwatch(self, uri: str) -> None:
+        try:
+            await self._hub.unwatch(uri)
+        except TrunklineError:
+            pass  # its server is gone, and with it the subscription
+
+
+_OWN = frozenset((*KINDS, "server/discover", "subscriptions/listen"))
+
+
+class Outlet:
+    """The answer to one POST: plain JSON if the result comes first, a stream if something comes before it."""
+
+    def __init__(self, request: Request, tasks: Tasks, log_level: str) -> None:
+        self._request, self._tasks = request, tasks
+        self._log_level = log_level
+        self._stream: Stream | None = None
+        self._pump: asyncio.Task[Any] | None = None
+
+    def notify(self, method: str, params: bytes) -> None:
+        """A notification of this call: from now on the answer is a stream."""
+        if method == "notifications/message" and not loud_enough(params, self._log_level):
+            return
+        if self._request.answered:
+            return  # a call that waits for an answer goes on, while its request is over
+        if self._stream is None:
+            self._stream = Stream()
+            self._pump = self._tasks.start(self._stream.pump(self._request), name="stream")
+        self._stream.push(write_notification(method, params), droppable=True)
+
+    def hang_up(self, retry: float) -> None:
+        """This era has nothing to poll; we wait in the caller's place."""
+
+    async def finish(self, text: bytes, status: int, headers: Headers) -> None:
+        """Send the answer itself."""
+        if self._stream is None or self._pump is None:
+            self._request.answer(status, text, [JSON, *headers])
+            return
+        self._stream.push(text)
+        self._stream.finish()
+        await self._pump
+
+
+class ListenStream(Subscriber):
+    """One open subscription."""
+
+    def __init__(self, stream: Stream, id: bytes, wanted: dict[str, Any], profile: str) -> None:
+        self._stream, self._id, self.profile = stream, id, profile
+        self._kinds = {kind for key, kind in _LIST_KEYS.items() if wanted.get(key) is True}
+        asked: list[Any] = wanted.get("resourceSubscriptions") or []
+        self.uris: set[str] = {str(uri) for uri in asked}
+        self.news: TaskNews | None = None
+
+    def acknowledge(self) -> None:
+        """The first message: what of the wishes is granted."""
+        granted: dict[str, Any] = {key: True for key, kind in _LIST_KEYS.items() if kind in self._kinds}
+        if self.uris:
+            granted["resourceSubscriptions"] = sorted(self.uris)
+        if self.news is not None and self.news.granted:
+            granted["taskIds"] = self.news.granted
+        self.tell("notifications/subscriptions/acknowledged", encode({"notifications": granted}))
+        if self.news is not None:
+            self.news.begin()
+
+    def changed(self, kind: Kind) -> None:
+        if kind in self._kinds:
+            self.tell(f"notifications/{kind.value}/list_changed", b"{}")
+
+    def updated(self, uri: str, params: bytes) -> None:
+        if uri in self.uris:
+            self.tell("notifications/resources/updated", params)
+
+    def task_changed(self, known: Known, method: str, params: bytes) -> None:
+        if self.news is not None:
+            self.news.changed(known.task, params)
+
+    def drain(self) -> None:
+        tag = write_members({meta.SUBSCRIPTION: self._id})
+        self._stream.push(write_result(self._id, write_members({"resultType": b'"complete"', "_meta": tag})))
+        self._stream.finish()
+
+    def tell(self, method: str, params: bytes) -> None:
+        """Send a notification, with the mark of this subscription."""
+        members = read_members(params)
+        inner = read_members(members["_meta"]) if is_object(members.get("_meta", b"")) else {}
+        members["_meta"] = write_members({**inner, meta.SUBSCRIPTION: self._id})
+        self._stream.push(write_notification(method, write_members(members)), droppable=True)
+
+
+_LIST_KEYS = {
+    "toolsListChanged": Kind.TOOL,
+    "promptsListChanged": Kind.PROMPT,
+    "resourcesListChanged": Kind.RESOURCE,
+}
+
+
+def modern_result(reply: Reply, method: str) -> bytes:
+    """A result in this era's form: a legacy server's lacks that it is complete, and how long it may be kept."""
+    if reply.modern:
+        return reply.result
+    words = b'{"resultType":"complete"'
+    if method == "resources/read":
+        words += b',"ttlMs":0,"cacheScope":"private"'
+    rest = reply.result[1:].lstrip()
+    return words + (b"," if rest[:1] != b"}" else b"") + rest
+
+
+def _with_state(call: Call, state: bytes) -> Call:
+    call.params = {**call.params, "requestState": state}
+    call.raw_params = b""
+    return call
+
+
+def modern_error(error: bytes, method: str) -> bytes:
+    """A legacy server's error with this era's code for what is not found."""
+    code = error_code(error)
+    if code == _LEGACY_NOT_FOUND:
+        return write_members({**read_members(error), "code": b"%d" % INVALID_PARAMS})
+    if code == INVALID_PARAMS and method not in RELAYED:
+        # Servers on older SDKs say so of every method that they do not know.
+        return write_members({**read_members(error), "code": b"%d" % METHOD_NOT_FOUND})
+    return error
+
+
+def loud_enough(params: bytes, wanted: str) -> bool:
+    """Whether a log message is one that the caller asked for; without a level it asked for none."""
+    if wanted not in LEVELS:
+        return False
+    level = read_string(read_members(params).get("level", b""))
+    return level not in LEVELS or LEVELS.index(level) >= LEVELS.index(wanted)
+
+
+_LEGACY_NOT_FOUND = -32002
+_RETRY = frozenset(("requestState", "inputResponses"))
+
+
+def _relayed_status(error: bytes) -> int:
+    code = error_code(error)
+    if code == METHOD_NOT_FOUND:
+        return 404
+    return 400 if code in (-32700, -32600, -32602, -32020, -32021, -32022) else 200

@@ -1,0 +1,192 @@
+"""Legacy callers have sessions: what they declared, what they wait for, what they may come back for."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from collections import OrderedDict
+from typing import Any
+
+from trunkline.call.tasks.log import At, Known, holder_of
+from trunkline.errors import RefusedError
+from trunkline.gateway.mcp.stream import Stream
+from trunkline.gateway.mcp.subscribers import Subscriber
+from trunkline.model import Answer, Caller, Kind
+from trunkline.wire.envelope import Message, error_object, read_string, write_notification, write_request
+from trunkline.wire.members import encode, read_members, write_members
+from trunkline.wire.tasks import legacy_state
+
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+FINISHED_KEPT = 8
+"""Streams that ended and can still be resumed."""
+
+
+class Session(Subscriber):
+    """One legacy caller."""
+
+    def __init__(
+        self, version: str, capabilities: bytes, client_info: bytes, *, user: str, replay: int, profile: str = ""
+    ) -> None:
+        self.id = self.owner = secrets.token_urlsafe(24)
+        self.version, self.capabilities, self.client_info = version, capabilities, client_info
+        self.user, self.profile = user, profile
+        self.log_level = ""
+        self.last_seen = time.monotonic()
+        self.in_flight: dict[bytes, asyncio.Task[Any]] = {}
+        self.watched: set[str] = set()
+        self.open_requests = 0
+        self._replay = replay
+        self._asked: dict[bytes, asyncio.Future[Answer]] = {}
+        self._question_numbers = itertools.count(1)
+        self._stream_numbers = itertools.count(1)
+        self._streams: OrderedDict[str, Stream] = OrderedDict()
+        self.standing: Stream | None = None
+        """The stream of a GET, for what belongs to no call."""
+        self._caller: Caller | None = None
+
+    @property
+    def caller(self) -> Caller:
+        """How calls of this session are known."""
+        if self._caller is None:
+            self._caller = Caller(
+                False, self.version, self.capabilities, self.client_info, self.log_level, self.user, self.id
+            )
+        return self._caller
+
+    def set_level(self, level: str) -> None:
+        """From which level on the caller wants log messages."""
+        if level not in LEVELS:
+            raise RefusedError(f"There is no log level {level!r}.", code=-32602, status=200)
+        self.log_level = level
+        self._caller = None
+
+    def wants_log(self, params: bytes) -> bool:
+        """Whether a log message is important enough."""
+        if not self.log_level:
+            return True
+        level = read_string(read_members(params).get("level", b""))
+        return level not in LEVELS or LEVELS.index(level) >= LEVELS.index(self.log_level)
+
+    # Questions to the caller.
+
+    def ask(self, stream: Stream, method: str, params: bytes) -> asyncio.Future[Answer]:
+        """Ask the caller something on a stream; its answer comes as a message of its own."""
+        number = b"%d" % next(self._question_numbers)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._asked[number] = future
+        future.add_done_callback(lambda _: self._asked.pop(number, None))
+        stream.push(write_request(number, method, params))
+        return future
+
+    def answered(self, message: Message) -> None:
+        """The caller answered a question."""
+        future = self._asked.get(message.id)
+        if future is not None and not future.done():
+            future.set_result(Answer(message.result, message.error))
+
+    # Streams.
+
+    def new_stream(self) -> Stream:
+        """A stream that can be resumed."""
+        stream = Stream(key=f"{next(self._stream_numbers)}", keep=self._replay)
+        self._streams[stream.key] = stream
+        finished = [key for key, old in self._streams.items() if old.done and not old.attached]
+        for key in finished[:-FINISHED_KEPT]:
+            del self._streams[key]
+        return stream
+
+    def resumed(self, event_id: str) -> tuple[Stream, int] | None:
+        """The stream that an event id belongs to, and the event's number in it."""
+        key, _, number = event_id.rpartition("-")
+        stream = self._streams.get(key)
+        return (stream, int(number)) if stream is not None and number.isdigit() and len(number) < 10 else None
+
+    def stand(self) -> Stream:
+        """The standing stream for a new reader; whoever read before is let go."""
+        if self.standing is None or self.standing.done:
+            self.standing = self.new_stream()
+        self.standing.hang_up()
+        return self.standing
+
+    # What is heard outside calls.
+
+    def changed(self, kind: Kind) -> None:
+        self._hear(f"notifications/{kind.value}/list_changed", b"")
+
+    def updated(self, uri: str, params: bytes) -> None:
+        if uri in self.watched:
+            self._hear("notifications/resources/updated", params)
+
+    def task_changed(self, known: Known, method: str, params: bytes) -> None:
+        if known.holder != holder_of(self.user, self.id):
+            return
+        members = read_members(params)
+        state = {**members, "taskId": encode(known.task.id)}
+        if known.task.at is At.MODERN:
+            state = legacy_state(members, known.task.id)
+        self._hear("notifications/tasks/status", write_members(state))
+
+    def said(self, method: str, params: bytes) -> None:
+        if method != "notifications/message" or self.wants_log(params):
+            self._hear(method, params)
+
+    def close(self) -> None:
+        """End everything that is open."""
+        for task in list(self.in_flight.values()):
+            task.cancel()
+        for future in list(self._asked.values()):
+            if not future.done():
+                future.set_result(Answer(error=error_object(-32603, "The session ended.")))
+        self.drain()
+
+    def drain(self) -> None:
+        if self.standing is not None:
+            self.standing.finish()
+
+    def _hear(self, method: str, params: bytes) -> None:
+        if self.standing is not None and (self.standing.attached or self._replay):
+            self.standing.push(write_notification(method, params), droppable=True)
+
+
+class Sessions:
+    """All sessions, the longest idle first; bounded in number and idle time."""
+
+    def __init__(self, *, most: int, idle: float) -> None:
+        self._most, self._idle = most, idle
+        self._all: OrderedDict[str, Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def add(self, session: Session) -> list[Session]:
+        """Keep a session; those returned had to make room for it."""
+        self._all[session.id] = session
+        out: list[Session] = []
+        while len(self._all) > self._most:
+            idle = next((old for old in self._all.values() if not old.open_requests), None)
+            out.append(self._all.pop((idle or next(iter(self._all.values()))).id))
+        return out
+
+    def get(self, key: bytes) -> Session | None:
+        """The session of that id, which is now the most recently used."""
+        session = self._all.get(key.decode("latin-1"))
+        if session is not None:
+            session.last_seen = time.monotonic()
+            self._all.move_to_end(session.id)
+        return session
+
+    def remove(self, session: Session) -> None:
+        """Forget a session."""
+        self._all.pop(session.id, None)
+
+    def expired(self, now: float) -> list[Session]:
+        """Take out those that were idle too long; one with something open is not idle."""
+        old: list[Session] = []
+        for session in list(self._all.values()):
+            if now - session.last_seen < self._idle:
+                break
+            if not session.open_requests:
+                old.append(self._all.pop(session.id))
+        return old

@@ -1,0 +1,115 @@
+"""Everyone who listens for what belongs to no call: changed lists, updated resources, log messages."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from trunkline.call.tasks.log import Known
+from trunkline.errors import UnknownNameError
+from trunkline.hub import Hub
+from trunkline.model import Kind, View
+from trunkline.tools.builtin import CATALOGUE
+from trunkline.wire.envelope import read_string
+from trunkline.wire.members import encode, read_members
+
+
+class Subscriber:
+    """One listener; it hears what it does not override as nothing."""
+
+    owner = ""
+    profile = ""
+
+    def changed(self, kind: Kind) -> None:
+        """A list changed."""
+
+    def updated(self, uri: str, params: bytes) -> None:
+        """A resource changed."""
+
+    def task_changed(self, known: Known, method: str, params: bytes) -> None:
+        """A server told of a task."""
+
+    def said(self, method: str, params: bytes) -> None:
+        """A server said something else, such as a log message."""
+
+    def drain(self) -> None:
+        """Trunkline stops: end what would otherwise stay open for ever."""
+
+
+class Subscribers:
+    """Passes what servers say on to those who may hear it."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._ears: dict[int, Subscriber] = {}
+        self._listening: Counter[str] = Counter()
+        self._shown: dict[str, View] = {}
+        self._hub = hub
+        self._forget = [hub.on_change(self._changed), hub.on_heard(self._heard)]
+
+    def join(self, ear: Subscriber) -> None:
+        """Listen from now on."""
+        if not self._listening[ear.profile]:
+            self._shown[ear.profile] = self._hub.view(ear.profile)  # since the last one left, nobody kept it up
+        self._listening[ear.profile] += 1
+        self._ears[id(ear)] = ear
+
+    def leave(self, ear: Subscriber) -> None:
+        """Stop listening."""
+        if self._ears.pop(id(ear), None) is not None:
+            self._listening[ear.profile] -= 1
+
+    def drain(self) -> None:
+        """Say goodbye to everyone."""
+        for forget in self._forget:
+            forget()
+        for ear in list(self._ears.values()):
+            ear.drain()
+
+    def _changed(self, kinds: frozenset[Kind]) -> None:
+        news = {profile: self._news(profile, kinds) for profile, count in self._listening.items() if count}
+        for ear in list(self._ears.values()):
+            lists, catalogue = news[ear.profile]
+            for kind in lists:
+                ear.changed(kind)
+            if catalogue:
+                ear.updated(CATALOGUE, encode({"uri": CATALOGUE}))
+
+    def _news(self, profile: str, kinds: frozenset[Kind]) -> tuple[frozenset[Kind], bool]:
+        """Of the lists that changed, those that look different to callers of a profile; and whether our catalogue does.
+
+        Where they begin to search, lists change of which no server told.
+        """
+        before = self._shown[profile]
+        try:
+            now = self._shown[profile] = self._hub.view(profile)
+        except UnknownNameError:  # it was just taken out of the configuration
+            return frozenset(), False
+        if profile or before.searching or now.searching:
+            told = kinds if before.searching == now.searching else Kind
+            kinds = frozenset(kind for kind in told if before.entries(kind) != now.entries(kind))
+        catalogue = bool(now.resources) and before.snapshot.tools != now.snapshot.tools
+        return (kinds - {Kind.TEMPLATE}) | {Kind.RESOURCE} if Kind.TEMPLATE in kinds else kinds, catalogue
+
+    def _heard(self, server: str, owner: str, method: str, params: bytes) -> None:
+        if method.endswith("/list_changed") or method == "notifications/subscriptions/acknowledged":
+            return
+        if method.startswith("notifications/tasks"):
+            own = read_string(read_members(params).get("taskId", b"")) if params else ""
+            known = self._hub.task_log.find(server, own)
+            if known is not None:
+                for ear in list(self._ears.values()):
+                    ear.task_changed(known, method, params)
+            return
+        if method == "notifications/resources/updated":
+            uri = read_string(read_members(params).get("uri", b"")) if params else ""
+            for ear in list(self._ears.values()):
+                ear.updated(uri, params)
+            return
+        for ear in list(self._ears.values()):
+            if (not owner or owner == ear.owner) and (not ear.profile or self._has(ear.profile, server)):
+                ear.said(method, params)
+
+    def _has(self, profile: str, server: str) -> bool:
+        try:
+            return server in self._hub.view(profile).snapshot.servers
+        except UnknownNameError:
+            return False

@@ -1,0 +1,1 @@
+"""Where servers come from: manifests, the well-known ones, and registries."""

@@ -1,0 +1,156 @@
+"""One registry over HTTP: the API v0.1 of the MCP project, which others speak as well."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from trunkline.errors import ProtocolError, UnreachableError, UpstreamError
+from trunkline.install.marketplace.lookup import look_up
+from trunkline.install.marketplace.options import RegistryConfig
+from trunkline.install.marketplace.server_json import MOST_ENTRIES, read_page, write_page
+from trunkline.upstream.http1 import ClosedError, HttpClient, request_bytes, split_url
+
+LARGEST_ANSWER = 8 * 2**20
+"""Bytes that one page may have."""
+LARGEST_COPY = 64 * 2**20
+PAGE = 100
+"""Entries that are asked for at once; the official registry gives no more."""
+MOST_PAGES = 1_000
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a registry said. `content` is empty when nothing has changed, or when there is no such server."""
+
+    status: int
+    content: bytes = b""
+    etag: str = ""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """All servers of a registry."""
+
+    content: bytes
+    """As one page."""
+    since: str
+    """The time of the latest change."""
+    dropped: int = 0
+    problem: str = ""
+    """Why some may be missing."""
+
+
+class Registry:
+    """Asks one registry. Every question has a deadline; UpstreamError says why there is no answer."""
+
+    def __init__(self, config: RegistryConfig, *, timeout: float, user_agent: str) -> None:
+        self.config = config
+        self._origin, self._base = split_url(f"{config.url}/v0.1/servers")
+        self._timeout = timeout
+        self._headers = {
+            b"host": self._origin.authority.encode(),
+            b"accept": b"application/json",
+            b"user-agent": user_agent.encode(),
+        }
+        if config.auth_token:
+            self._headers[b"authorization"] = b"Bearer " + config.auth_token.encode()
+
+    async def search(self, word: str, *, etag: str = "") -> Answer:
+        """The first page of servers that the registry finds, each in its latest version."""
+        async with self._connected() as http:
+            return await self._get(http, "", {"search": word, "version": "latest", "limit": PAGE}, etag=etag)
+
+    async def version(self, name: str, version: str = "latest", *, etag: str = "") -> Answer:
+        """One version of a server."""
+        async with self._connected() as http:
+            return await self._get(http, f"/{_escaped(name)}/versions/{_escaped(version)}", {}, etag=etag)
+
+    async def versions(self, name: str) -> Answer:
+        """All versions of a server, the newest first."""
+        async with self._connected() as http:
+            return await self._get(http, f"/{_escaped(name)}/versions", {})
+
+    async def copy(self, old: bytes = b"", *, since: str = "") -> Copy:
+        """All its servers; with an old copy and its time only changes are read."""
+        raw = dict(read_page(old, source=self.config.name).raw) if since else {}
+        asked: dict[str, Any] = {"version": "latest", "limit": PAGE}
+        if since:
+            asked["updated_since"] = since
+        cursors: set[str] = set()
+        problem, dropped = "", 0
+        async with self._connected() as http:
+            for _ in range(MOST_PAGES):
+                try:
+                    answer = await self._get(http, "", asked)
+                    page = read_page(answer.content, source=self.config.name)
+                except UpstreamError as error:
+                    if not cursors:
+                        raise
+                    problem = str(error)
+                    break
+                dropped += page.dropped
+                for entry in page.entries:
+                    since = max(since, entry.last_updated)
+                    raw.pop(entry.id, None)
+                    if entry.status != "deleted":
+                        raw[entry.id] = page.raw[entry.id]
+                if not page.cursor:
+                    break
+                if page.cursor in cursors or len(raw) > MOST_ENTRIES or sum(map(len, raw.values())) > LARGEST_COPY:
+                    problem = "Its pages do not end."
+                    break
+                cursors.add(page.cursor)
+                asked["cursor"] = page.cursor
+        return Copy(write_page(raw.values()), since, dropped, problem)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncGenerator[HttpClient]:
+        http = HttpClient()
+        try:
+            yield http
+        finally:
+            http.close()
+
+    async def _get(self, http: HttpClient, path: str, asked: dict[str, Any], *, etag: str = "") -> Answer:
+        target = f"{self._base}{path}" + (f"?{urlencode(asked)}" if asked else "")
+        headers = self._headers | ({b"if-none-match": etag.encode("latin-1", "ignore")} if etag else {})
+        request = request_bytes(b"GET", target, headers, b"")
+        try:
+            async with asyncio.timeout(self._timeout):
+                await look_up(self._origin.host, self._origin.port)
+                status, body, mark = await _exchange(http, self._origin, request)
+        except TimeoutError as error:
+            raise UnreachableError(f"did not answer within {self._timeout:g} s") from error
+        if status in (200, 304, 404):
+            return Answer(status, body if status == 200 else b"", mark)
+        if status in (401, 403):
+            raise UnreachableError(f"answered {status}: it wants a token, or another one")
+        if 300 <= status < 400:
+            raise ProtocolError("sends its callers elsewhere; use the address that it names")
+        raise UnreachableError(f"answered {status}")
+
+
+async def _exchange(http: HttpClient, origin: Any, request: bytes) -> tuple[int, bytes, str]:
+    """Send a request and read the answer; once more when a connection that was kept had just been closed."""
+    while True:
+        response, reused = await http.send(origin, request, limit=LARGEST_ANSWER)
+        try:
+            await response.ready()
+            if response.streams:
+                raise ProtocolError("answered with a stream")
+            mark = response.headers.get(b"etag", b"").decode("latin-1")
+            return response.status, response.body(), mark
+        except ClosedError as error:
+            if not (reused and error.untouched):
+                raise
+        finally:
+            response.close()
+
+
+def _escaped(part: str) -> str:
+    return quote(part, safe="")

@@ -1,0 +1,280 @@
+"""Questions over JSON-RPC: `elicitation/request` and its kin, and MCP's own `elicitation/create`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict, Unpack, cast
+
+from trunkline.errors import ConfigError, RefusedError
+from trunkline.questions.answers import response_of
+from trunkline.questions.fields import FormField, SelectOption
+from trunkline.questions.kinds import (
+    ConfirmationRequest,
+    Elicitation,
+    ElicitationHandler,
+    ElicitationResponse,
+    FormRequest,
+    SelectRequest,
+    TextRequest,
+)
+from trunkline.questions.manager import ElicitationManager, answered_elsewhere, global_elicitation_manager
+from trunkline.questions.mcp import OnlyByUrl, answer_from_mcp, answer_to_mcp, from_mcp, to_mcp
+from trunkline.questions.payloads import read_request, write_request, write_response
+from trunkline.wire.envelope import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
+
+log = logging.getLogger("trunkline")
+
+ElicitationProtocolMessage = dict[str, Any]
+"""A JSON-RPC message about a question."""
+
+REQUEST = "elicitation/request"
+RESPONSE = "elicitation/response"
+CANCEL = "elicitation/cancel"
+CREATE = "elicitation/create"
+CANCELLED = "notifications/cancelled"
+METHODS = frozenset((REQUEST, RESPONSE, CANCEL, CREATE))
+
+
+@dataclass(frozen=True)
+class ElicitationProtocolConfig:
+    """How messages are answered."""
+
+    default_timeout: float = 60.0
+    """Seconds to answer a question that says nothing of its own."""
+    max_timeout: float = 3600.0
+    """Seconds that a question from outside may wait at most."""
+    enable_logging: bool = False
+    """Log each message by its method and id; what it says is never logged."""
+    custom_handler: ElicitationHandler | None = None
+    """Who asks the person, in place of the manager's handler."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.default_timeout <= self.max_timeout < math.inf:
+            raise ConfigError(
+                "`default_timeout` must be above 0, and not above `max_timeout`.", hint="Give both in seconds."
+            )
+
+
+class ConfigOptions(TypedDict, total=False):
+    """The options of the configuration, as keywords."""
+
+    default_timeout: float
+    max_timeout: float
+    enable_logging: bool
+    custom_handler: ElicitationHandler | None
+
+
+class MessageOptions(TypedDict, total=False):
+    """What every message takes."""
+
+    id: str
+    server_id: str
+    timeout: float | None
+    optional: bool
+    default_value: Any
+    context: Mapping[str, Any]
+
+
+class ElicitationProtocolAdapter:
+    """Puts questions that come as messages, and takes answers that do."""
+
+    def __init__(
+        self,
+        config: ElicitationProtocolConfig | None = None,
+        *,
+        manager: ElicitationManager | None = None,
+        **options: Unpack[ConfigOptions],
+    ) -> None:
+        self.config = config or ElicitationProtocolConfig(**options)
+        self.manager = manager or global_elicitation_manager
+        self._sent: dict[str, Elicitation] = {}
+
+    async def handle_message(self, message: object) -> ElicitationProtocolMessage | None:
+        """The reply to a message: a JSON-RPC result or error; `None` to what wants no reply.
+
+        The reply to a question holds the answer, secrets included: it is for the one who asked.
+        """
+        found: dict[str, Any] = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
+        id, silent = found.get("id"), "method" in found and "id" not in found
+        try:
+            if found.get("jsonrpc") != "2.0" or isinstance(id, bool) or not isinstance(id, str | int | None):
+                raise RefusedError("The message is not JSON-RPC 2.0.", code=INVALID_REQUEST)
+            if self.config.enable_logging:
+                log.info("Question message %r, id %r.", found.get("method", "(reply)"), id)
+            if "result" in found or "error" in found:
+                self._take_reply(str(id), found)
+                return None
+            reply: dict[str, Any] = {"result": await self._result(found)}
+        except RefusedError as error:
+            reply = {"error": {"code": error.code, "message": error.message}}
+        return None if silent else {"jsonrpc": "2.0", "id": id if isinstance(id, str | int) else None, **reply}
+
+    def ask_via(self, send: Callable[[ElicitationProtocolMessage], Awaitable[object]]) -> ElicitationHandler:
+        """A handler that sends each question as a message; the replies must come to `handle_message`.
+
+        What MCP's forms cannot carry goes as `elicitation/request`. A question that ends otherwise is withdrawn.
+        """
+
+        async def ask(request: Elicitation) -> None:
+            params = to_mcp(request)
+            create = not isinstance(params, OnlyByUrl)
+            self._sent[request.id] = request
+            try:
+                await send(_envelope(request.id, CREATE, params) if create else _message(request))
+                await answered_elsewhere(request)
+            except asyncio.CancelledError:
+                if request.id in self._sent:
+                    await send({"jsonrpc": "2.0", "method": CANCELLED if create else CANCEL, **_withdrawn(request)})
+                raise
+            finally:
+                self._sent.pop(request.id, None)
+
+        return ask
+
+    async def _result(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        params: Any = found.get("params", {})
+        if not isinstance(params, dict):
+            raise RefusedError("The params must be an object.", code=INVALID_PARAMS)
+        given = cast("dict[str, Any]", params)
+        match found.get("method"):
+            case "elicitation/create":
+                request = from_mcp(given, timeout=self.config.default_timeout)
+                return answer_to_mcp(await self._ask(request), request)
+            case "elicitation/request":
+                own = _text_of_id(given.get("id", found.get("id"))) or str(uuid.uuid4())
+                return write_response(await self._ask(read_request(given, id=own)))
+            case "elicitation/response":
+                return {"accepted": self._answer(_request_id(given), response_of(given))}
+            case "elicitation/cancel":
+                reason = given.get("reason")
+                if not self.manager.cancel(_request_id(given), reason if isinstance(reason, str) else "Cancelled"):
+                    raise RefusedError("No such question waits.", code=INVALID_PARAMS)
+                return {"cancelled": True}
+            case _:
+                raise RefusedError("There is no such method.", code=METHOD_NOT_FOUND)
+
+    async def _ask(self, request: Elicitation) -> ElicitationResponse:
+        seconds = min(request.timeout or self.config.default_timeout, self.config.max_timeout)
+        return await self.manager.request(replace(request, timeout=seconds), handler=self.config.custom_handler)
+
+    def _answer(self, request_id: str, given: ElicitationResponse) -> bool:
+        """Whether the answer fits its question."""
+        self._sent.pop(request_id, None)
+        response = self.manager.respond(request_id, given)
+        if response is None:
+            raise RefusedError("No such question waits.", code=INVALID_PARAMS)
+        return not response.error
+
+    def _take_reply(self, id: str, reply: Mapping[str, Any]) -> None:
+        """The reply to a question that we sent; one to nothing is dropped, since a reply gets no reply."""
+        request = self._sent.pop(id, None)
+        if request is None:
+            return
+        result: Any = reply.get("result")
+        if not isinstance(result, dict):
+            response = ElicitationResponse(id, error="The question was refused.")
+        else:
+            given = cast("dict[str, Any]", result)
+            response = answer_from_mcp(given, request) if "action" in given else response_of(given)
+        self.manager.respond(id, response)
+
+
+def is_elicitation_protocol_message(message: object) -> bool:
+    """Whether a message asks, answers or withdraws a question, in either spelling."""
+    if not isinstance(message, dict):
+        return False
+    found = cast("dict[str, Any]", message)
+    method = found.get("method")
+    return found.get("jsonrpc") == "2.0" and isinstance(method, str) and method in METHODS
+
+
+def create_confirmation_request(
+    message: str,
+    *,
+    tool_name: str,
+    confirm_label: str = "Confirm",
+    cancel_label: str = "Cancel",
+    **options: Unpack[MessageOptions],
+) -> ElicitationProtocolMessage:
+    """The message that asks yes or no."""
+    asked = ConfirmationRequest(
+        message, tool_name=tool_name, confirm_label=confirm_label, cancel_label=cancel_label, **options
+    )
+    return _message(asked)
+
+
+def create_text_input_request(
+    message: str,
+    *,
+    tool_name: str,
+    placeholder: str = "",
+    min_length: int | None = None,
+    max_length: int | None = None,
+    pattern: str = "",
+    multiline: bool = False,
+    **options: Unpack[MessageOptions],
+) -> ElicitationProtocolMessage:
+    """The message that asks for a text."""
+    asked = TextRequest(
+        message,
+        tool_name=tool_name,
+        placeholder=placeholder,
+        min_length=min_length,
+        max_length=max_length,
+        pattern=pattern,
+        multiline=multiline,
+        **options,
+    )
+    return _message(asked)
+
+
+def create_select_request(
+    message: str, choices: Iterable[SelectOption], *, tool_name: str, **options: Unpack[MessageOptions]
+) -> ElicitationProtocolMessage:
+    """The message that asks for one of several choices."""
+    return _message(SelectRequest(message, tool_name=tool_name, options=tuple(choices), **options))
+
+
+def create_form_request(
+    message: str,
+    fields: Iterable[FormField],
+    *,
+    tool_name: str,
+    submit_label: str = "Submit",
+    **options: Unpack[MessageOptions],
+) -> ElicitationProtocolMessage:
+    """The message that asks for a form."""
+    return _message(
+        FormRequest(message, tool_name=tool_name, fields=tuple(fields), submit_label=submit_label, **options)
+    )
+
+
+def _message(request: Elicitation) -> ElicitationProtocolMessage:
+    return _envelope(request.id, REQUEST, write_request(request))
+
+
+def _envelope(id: str, method: str, params: dict[str, Any]) -> ElicitationProtocolMessage:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+def _withdrawn(request: Elicitation) -> dict[str, Any]:
+    return {"params": {"requestId": request.id, "reason": "The question is over."}}
+
+
+def _request_id(params: Mapping[str, Any]) -> str:
+    if found := _text_of_id(params.get("requestId")):
+        return found
+    raise RefusedError("`requestId` must name a question.", code=INVALID_PARAMS)
+
+
+def _text_of_id(id: object) -> str:
+    return str(id) if isinstance(id, str | int) and not isinstance(id, bool) else ""
+
+
+global_elicitation_protocol = ElicitationProtocolAdapter()
+"""One for programs that need no other, for the one manager."""

@@ -1,0 +1,322 @@
+"""BM25F: words weighted by their rarity and by the field they stand in, kept up to date tool by tool."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
+from heapq import nlargest
+from itertools import islice, pairwise
+
+from trunkline.search.calibrate import (
+    DEFAULT_MIN_SCORE,
+    NAMED,
+    calibrated,
+    emphasis,
+    gained,
+    rarity,
+    with_lead,
+)
+from trunkline.search.index import Hit, Only, Reason
+from trunkline.search.text import ToolText, field_names, said
+from trunkline.search.tokens import bare, is_telling, slips, spellings, telling
+
+_SATURATION = 1.5
+_LEVELS = tuple(level / 255 for level in range(256))
+"""Impacts are rounded to these numbers, which all entries share: a float of its own would cost 24 bytes each."""
+_LONGEST_QUERY = 10_000
+_MOST_TERMS = 80
+"""The heaviest count, so that a prompt of thousands of words is no burden."""
+_GUESSED = 0.6
+"""What a word counts that was taken for a slip."""
+_LETTERS = range(5, 21)
+"""How many letters a word has that may be taken for a slip."""
+_MOST_GUESSED = 8
+_MORE = 20
+"""So many more tools than are asked for are looked at closely."""
+_MOST_KEPT = 1_000
+_FEW = 3
+_MANY = 10
+_LIKELY = 0.25
+
+
+@dataclass(slots=True)
+class _Entry:
+    key: str
+    terms: tuple[str, ...]
+    fields: tuple[int, ...]
+    """For each term, the fields it stands in, as bits."""
+    name: tuple[str, ...]
+    server: tuple[str, ...]
+    bare: str
+    """Its name without case and signs."""
+    text: str
+    """Its telling terms in their order, with a space around each."""
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """A term of the query."""
+
+    term: str
+    word: str
+    weight: float
+    postings: dict[int, float]
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A query as the index sees it."""
+
+    wanted: list[_Wanted]
+    """Its terms that some tool has, heaviest first."""
+    known: float
+    """What they weigh."""
+    unknown: float
+    """What the others weigh."""
+    phrases: list[tuple[str, str]]
+    """Its telling terms two by two."""
+    called: set[int]
+    """The tools whose name it is."""
+
+
+class Bm25Index:
+    """Tools found by their words."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._entries: dict[int, _Entry] = {}
+        self._postings: dict[str, dict[int, float]] = {}
+        self._called: dict[str, set[int]] = {}
+        self._rarities: dict[str, float] = {}
+        self._guesses: dict[str, str] = {}
+        self._latest: tuple[str, _Asked] | None = None
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def add(self, tool: ToolText) -> None:
+        """Take a tool in; one with the same key is replaced."""
+        self.remove(tool.key)
+        number, self._next = self._next, self._next + 1
+        self._changed()
+        read = said(tool)
+        for term, strength in read.strengths.items():
+            impact = _LEVELS[max(1, round(255 * strength / (_SATURATION + strength)))]
+            self._postings.setdefault(term, {})[number] = impact
+        entry = _Entry(
+            tool.key,
+            tuple(read.fields),
+            tuple(read.fields.values()),
+            telling(tool.name),
+            telling(tool.server),
+            bare(tool.name),
+            read.text,
+        )
+        self._called.setdefault(entry.bare, set()).add(number)
+        self._numbers[tool.key] = number
+        self._entries[number] = entry
+
+    def remove(self, key: str) -> None:
+        """Forget a tool; an unknown key is no error."""
+        number = self._numbers.pop(key, None)
+        if number is None:
+            return
+        self._changed()
+        entry = self._entries.pop(number)
+        self._called[entry.bare].remove(number)
+        if not self._called[entry.bare]:
+            del self._called[entry.bare]
+        for term in entry.terms:
+            postings = self._postings[term]
+            del postings[number]
+            if not postings:
+                del self._postings[term]
+
+    def search(
+        self, query: str, *, limit: int = 10, min_score: float = DEFAULT_MIN_SCORE, only: Only = None
+    ) -> list[Hit]:
+        """The best tools for one query, best first; equal ones by key. The first also gains by its lead."""
+        asked = self._asked(query)
+        shortlist = min(5 + 5 * limit, limit + _MORE)
+        ranked = with_lead(self._ranked(asked, shortlist, only))[: max(limit, 0)]
+        scored = [(key, calibrated(evidence, asked.known, asked.unknown)) for evidence, key in ranked]
+        return [Hit(key, score, self._reasons(key, asked.wanted)) for key, score in scored if score >= min_score]
+
+    def scores(self, query: str, *, limit: int, only: Only = None) -> dict[str, float]:
+        """The scores of the best tools for one query, without reasons; none depends on the others."""
+        asked = self._asked(query)
+        ranked = self._ranked(asked, max(limit, 1), only)[: max(limit, 0)]
+        return {key: calibrated(evidence, asked.known, asked.unknown) for evidence, key in ranked}
+
+    def reasons(self, query: str, key: str) -> tuple[Reason, ...]:
+        """What speaks for a tool, the weightiest first."""
+        return self._reasons(key, self._asked(query).wanted)
+
+    def _ranked(self, asked: _Asked, shortlist: int, only: Only) -> list[tuple[float, str]]:
+        """The evidence for the best tools, best first: for so many, and those that tie with the last."""
+        allowed = self._allowed(only)
+        # Nothing may be left out before a function has said which tools count.
+        found = self._gather(asked.wanted, len(self) if callable(only) else shortlist, allowed)
+        for number in asked.called if allowed is None else asked.called & allowed:
+            found[number] = found.get(number, 0.0) + NAMED
+        if callable(only):
+            found = {number: score for number, score in found.items() if only(self._entries[number].key)}
+        return self._with_gains(found, asked, shortlist)
+
+    def _asked(self, query: str) -> _Asked:
+        # Whoever asks by words and by meaning asks the same several times.
+        if self._latest is None or self._latest[0] != query:
+            self._latest = query, self._read(query)
+        return self._latest[1]
+
+    def _read(self, query: str) -> _Asked:
+        query = query[:_LONGEST_QUERY]
+        written = spellings(query)
+        meant = self._corrected(term for term, _ in written)
+        pairs = [(meant.get(term, term), word) for term, word in written] if meant else written
+        guessed = set(meant.values()) - {term for term, _ in written}
+        words = dict(reversed(pairs))
+        wanted: list[_Wanted] = []
+        unknown = 0.0
+        for term, count in Counter(term for term, _ in pairs).items():
+            weight = emphasis(term) * (1.0 + 0.5 * math.log(count)) * (_GUESSED if term in guessed else 1.0)
+            if postings := self._postings.get(term):
+                wanted.append(_Wanted(term, words[term], weight * self._rarity(term), postings))
+            else:
+                unknown += weight * rarity(term, 0, len(self))
+        wanted.sort(key=lambda each: (-each.weight, each.term))
+        del wanted[_MOST_TERMS:]
+        phrases = pairwise(term for term, _ in pairs if is_telling(term))
+        return _Asked(
+            wanted,
+            sum(each.weight for each in wanted),
+            unknown,
+            [pair for pair in dict.fromkeys(phrases) if self._postings.keys() >= {*pair}],
+            self._called.get(bare(query), set()) if wanted else set(),
+        )
+
+    def _corrected(self, found: Iterable[str]) -> dict[str, str]:
+        """For words that no tool has, the commonest that is one slip away."""
+        strange = (term for term in found if len(term) in _LETTERS and term not in self._postings)
+        meant = {term: self._guess(term) for term in islice(dict.fromkeys(strange), _MOST_GUESSED)}
+        return {term: guess for term, guess in meant.items() if guess}
+
+    def _guess(self, term: str) -> str:
+        guess = self._guesses.get(term)
+        if guess is None:
+            near = slips(term) & self._postings.keys()
+            guess = max(near, key=lambda other: (len(self._postings[other]), other), default="")
+            if len(self._guesses) < _MOST_KEPT:
+                self._guesses[term] = guess
+        return guess
+
+    def _allowed(self, only: Only) -> set[int] | None:
+        if only is None or callable(only):
+            return None
+        return {self._numbers[key] for key in only if key in self._numbers}
+
+    def _gather(self, wanted: list[_Wanted], limit: int, allowed: set[int] | None) -> dict[int, float]:
+        """The tools' evidence; those that will hardly come among the first `limit` are left out."""
+        found: dict[int, float] = {}
+        ahead = sum(each.weight for each in wanted)
+        closed = False
+        for each in wanted:
+            if closed:
+                _raise(found, each)
+            else:
+                _collect(found, each, allowed)
+            ahead -= each.weight
+            if len(found) <= (_MANY if closed else _FEW) * limit:
+                continue
+            # What is still to come counts for a part: hardly a tool has all the lesser words, each at full strength.
+            reach = max(ahead, 0.0) * _LIKELY  # rounding leaves it a little below 0 in the end
+            if closed or reach < max(found.values()):
+                least = nlargest(limit, found.values())[-1] - reach
+                if least > 0.0:
+                    closed = True
+                    found = {number: score for number, score in found.items() if score >= least}
+        return found
+
+    def _with_gains(self, found: dict[int, float], asked: _Asked, shortlist: int) -> list[tuple[float, str]]:
+        """The best of those found, best first, after a closer look at each; equal ones by key."""
+        least = nlargest(shortlist, found.values())[-1] if len(found) > shortlist else 0.0
+        wanted = {each.term for each in asked.wanted}
+        looked_at = {number: evidence for number, evidence in found.items() if evidence >= least}
+        spoken = self._with_phrase(asked.phrases, looked_at.keys())
+        ranked: list[tuple[float, str]] = []
+        for number, evidence in looked_at.items():
+            entry = self._entries[number]
+            names = self._covered(entry.name, wanted) + self._covered(entry.server, wanted)
+            ranked.append((gained(evidence, names=names, phrase=number in spoken, terms=len(entry.terms)), entry.key))
+        ranked.sort(key=lambda each: (-each[0], each[1]))
+        return ranked
+
+    def _with_phrase(self, phrases: list[tuple[str, str]], numbers: Set[int]) -> set[int]:
+        """Those that have two words of the query side by side."""
+        found: set[int] = set()
+        for one, other in phrases:
+            # Most have not even both words, and that is seen without reading.
+            both = numbers & self._postings[one].keys() & self._postings[other].keys()
+            phrase = f" {one} {other} "
+            found.update(number for number in both if phrase in self._entries[number].text)
+        return found
+
+    def _covered(self, name: tuple[str, ...], wanted: set[str]) -> float:
+        """How much of a name the query has, 0 to 1."""
+        if wanted.isdisjoint(name):
+            return 0.0
+        has = whole = 0.0
+        for term in name:
+            weight = self._rarity(term)
+            whole += weight
+            if term in wanted:
+                has += weight
+        return has / (whole or 1.0)
+
+    def _changed(self) -> None:
+        """What was worked out for the tools there were is so no more."""
+        self._rarities.clear()
+        self._guesses.clear()
+        self._latest = None
+
+    def _rarity(self, term: str) -> float:
+        found = self._rarities.get(term)
+        if found is None:
+            found = self._rarities[term] = rarity(term, len(self._postings[term]), len(self))
+        return found
+
+    def _reasons(self, key: str, wanted: list[_Wanted]) -> tuple[Reason, ...]:
+        number = self._numbers[key]
+        entry = self._entries[number]
+        weights = [(each.weight * each.postings[number], each) for each in wanted if number in each.postings]
+        total = sum(weight for weight, _ in weights) or 1.0
+        weights.sort(key=lambda pair: (-pair[0], pair[1].term))
+        return tuple(
+            Reason(each.word, field_names(entry.fields[entry.terms.index(each.term)]), weight / total)
+            for weight, each in weights
+        )
+
+
+def _collect(found: dict[int, float], each: _Wanted, allowed: set[int] | None) -> None:
+    """Count a term for all who have it."""
+    weight, postings = each.weight, each.postings
+    have = found.get
+    if allowed is None:
+        if not found:
+            found.update({number: weight * impact for number, impact in postings.items()})
+            return
+        for number, impact in postings.items():
+            found[number] = have(number, 0.0) + weight * impact
+        return
+    for number in allowed & postings.keys():
+        found[number] = have(number, 0.0) + weight * postings[number]
+
+
+def _raise(found: dict[int, float], each: _Wanted) -> None:
+    """Count a term for those who were found already."""
+    weight, postings = each.weight, each.postings
+    for number in found.keys() & postings.keys():
+        found[number] += weight * postings[number]

@@ -1,0 +1,87 @@
+"""Scores that mean the same in any catalogue: what a tool matched, measured by what the query asked for."""
+
+from __future__ import annotations
+
+import math
+
+from trunkline.search.stem import stem
+from trunkline.search.tokens import is_filler, is_stop
+
+DEFAULT_MIN_SCORE = 0.25
+"""Of real queries that a tool answers, fewer than 3 in 100 find nothing above it."""
+NAMED = 1e6
+"""The evidence for a tool whose name is the query: its score is 1."""
+
+_BACKGROUND = 100
+"""So many tools at large are counted with every catalogue: a word's weight in a small one is no accident."""
+_POWER = 1.25
+_DILUTION = 0.55
+_UNKNOWN = 0.15
+_STEEPNESS = 1.6
+_STOP = 0.15
+_FILLER = 0.3
+_WHOLE_NAME = 0.12
+"""What a tool gains whose name, or whose server's name, the query has whole."""
+_PHRASE = 0.15
+"""What a tool gains that has two words side by side as the query has them."""
+_BRIEF = 0.3
+"""What a tool gains at most that says little beside what was asked for."""
+_LEAD = 0.5
+"""What the best tool gains of its lead over the next."""
+
+
+def rarity(term: str, tools_with_it: int, tools: int) -> float:
+    """How much a term tells tools apart, 0 to 1: in this catalogue, and among tools at large."""
+    total = tools + _BACKGROUND
+    having = tools_with_it + _BACKGROUND * _AT_LARGE.get(term, 0.0)
+    return (math.log1p((total - having + 0.5) / (having + 0.5)) / math.log1p((total + 0.5) / 0.5)) ** _POWER
+
+
+def emphasis(term: str) -> float:
+    """How much a term counts in a query, 0 to 1."""
+    return _STOP if is_stop(term) else _FILLER if is_filler(term) else 1.0
+
+
+def gained(evidence: float, *, names: float, phrase: bool, terms: int) -> float:
+    """The evidence for a tool after a closer look: at its names, at words side by side, at how many words it has."""
+    return evidence * (1.0 + _WHOLE_NAME * names + _PHRASE * phrase + min(_BRIEF, evidence / terms))
+
+
+def with_lead(ranked: list[tuple[float, str]]) -> list[tuple[float, str]]:
+    """The same tools, and more evidence for a first that stands clear: the best of a bad lot is one of many."""
+    if not ranked:
+        return []
+    (first, key), *others = ranked
+    second = others[0][0] if others else 0.0
+    return [(first + _LEAD * (first - second), key), *others]
+
+
+def calibrated(evidence: float, known: float, unknown: float) -> float:
+    """A score, 0 to 1, of the evidence for a tool and the weights of the query's words that any and that no tool has.
+
+    A query's ideal grows slower than its length: a long prompt names what no tool knows, and words beside the point
+    must not lower every score. Words of no tool count little: they are often values, such as a city's name.
+    """
+    ideal = known + _UNKNOWN * unknown
+    return 1.0 - math.exp(-_STEEPNESS * evidence / ideal**_DILUTION) if ideal > 0.0 else 0.0
+
+
+_AT_LARGE = {
+    stem(word): rate
+    for rate, words in (
+        (0.15, "mcp get server id name return api list default number data function"),
+        (
+            0.08,
+            "retrieve type option format information include provide base detail search user result value new path "
+            "file current given endpoint time date request set code limit start",
+        ),
+        (
+            0.04,
+            "location query page identify model tool generate parameter text create url filter calculate available "
+            "access content find project example key string unique end info response require title status fetch image "
+            "contain address description update multiple language document category database allow property state "
+            "check full valid size json add delete remove read write send",
+        ),
+    )
+    for word in words.split()
+}

@@ -1,0 +1,172 @@
+"""The one door to searching: a strategy, its options, and what use has taught."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from trunkline.errors import ConfigError
+from trunkline.search.bm25 import Bm25Index
+from trunkline.search.calibrate import DEFAULT_MIN_SCORE
+from trunkline.search.decompose import parts, search_each, search_steps
+from trunkline.search.index import Hit, Index, Only, Reason
+from trunkline.search.regex import RegexIndex
+from trunkline.search.text import ToolText
+from trunkline.search.usage import Usage
+
+if TYPE_CHECKING:
+    from trunkline.search.vectors import Vectors
+
+Boost = Callable[[str], float]
+"""What use adds to the score of a tool."""
+
+StrategyName = Literal["regex", "bm25", "semantic", "hybrid"]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchConfig:
+    """How tools are searched."""
+
+    strategy: StrategyName = "hybrid"
+    """`regex`, `bm25`, `semantic` or `hybrid`; without vectors, `hybrid` and `semantic` search as `bm25` does."""
+    limit: int = 10
+    """How many tools are found at most."""
+    min_score: float = DEFAULT_MIN_SCORE
+    """What scores less is not found; 0 finds whatever has a word in common."""
+    decompose: bool = True
+    """Whether a long prompt is also searched step by step."""
+    query_timeout: float = 0.3
+    """Seconds that a search waits for the vector of its query."""
+
+    def __post_init__(self) -> None:
+        if self.strategy not in get_args(StrategyName):
+            raise ConfigError(
+                f"There is no search strategy {self.strategy!r}.", hint=f"Set `strategy` to one of {_names()}."
+            )
+        if self.limit < 1:
+            raise ConfigError(f"`limit` is {self.limit}.", hint="Find at least 1 tool.")
+        if not 0.0 <= self.min_score <= 1.0:
+            raise ConfigError(f"`min_score` is {self.min_score}.", hint="Give a number from 0 to 1.")
+        if not (math.isfinite(self.query_timeout) and self.query_timeout >= 0.0):
+            raise ConfigError(f"`query_timeout` is {self.query_timeout}.", hint="Give seconds, 0 or more.")
+
+
+DEFAULT_SEARCH_CONFIG = SearchConfig()
+
+
+class Finder:
+    """Searches over tools that come and go."""
+
+    def __init__(
+        self,
+        config: SearchConfig = DEFAULT_SEARCH_CONFIG,
+        *,
+        vectors: Vectors | None = None,
+        usage: Usage | None = None,
+        **options: Any,
+    ) -> None:
+        self.config = replace(config, **options)
+        self._vectors = vectors
+        self._usage = usage
+        self._index = _index(self.config.strategy, vectors)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def add(self, tool: ToolText) -> None:
+        """Take a tool in; one with the same key is replaced."""
+        self._index.add(tool)
+
+    def remove(self, key: str) -> None:
+        """Forget a tool; an unknown key is no error."""
+        self._index.remove(key)
+
+    def search(
+        self,
+        query: str | Sequence[str],
+        *,
+        limit: int | None = None,
+        min_score: float | None = None,
+        only: Only = None,
+        boost: Boost | None = None,
+    ) -> list[Hit]:
+        """The best tools for a prompt, or for several queries at once: then the best of each in turn.
+
+        An empty list means that nothing fits.
+        """
+        config = self._asked(limit, min_score)
+        if not isinstance(query, str):
+            return search_each(self._index, query, limit=config.limit, min_score=config.min_score, only=only)
+        steps = config.decompose and config.strategy != "regex"
+        search = search_steps if steps else _search_whole
+        hits = search(self._index, query, limit=config.limit, min_score=config.min_score, only=only)
+        if boost is None and self._usage is not None:
+            boost = self._usage.boost
+        return hits if boost is None else _taught(hits, boost)
+
+    async def find(
+        self,
+        query: str | Sequence[str],
+        *,
+        limit: int | None = None,
+        min_score: float | None = None,
+        only: Only = None,
+        boost: Boost | None = None,
+    ) -> list[Hit]:
+        """As `search`, after a short wait for the vectors of the query, where there are vectors."""
+        if self._vectors is not None:
+            queries = [query] if isinstance(query, str) else query
+            await self._vectors.prepare(map(_with_parts, queries), timeout=self.config.query_timeout)
+        return self.search(query, limit=limit, min_score=min_score, only=only, boost=boost)
+
+    def _asked(self, limit: int | None, min_score: float | None) -> SearchConfig:
+        if limit is None and min_score is None:
+            return self.config
+        return replace(
+            self.config,
+            limit=self.config.limit if limit is None else limit,
+            min_score=self.config.min_score if min_score is None else min_score,
+        )
+
+
+def _index(strategy: StrategyName, vectors: Vectors | None) -> Index:
+    if strategy == "regex":
+        return RegexIndex()
+    if strategy == "bm25" or vectors is None:
+        return Bm25Index()
+    # These need numpy, which not everybody has installed.
+    from trunkline.search.hybrid import HybridIndex
+    from trunkline.search.semantic import SemanticIndex
+
+    return HybridIndex(SemanticIndex(vectors), words=strategy == "hybrid")
+
+
+def _with_parts(query: str) -> list[str]:
+    steps = parts(query)
+    return [query, *steps] if len(steps) > 1 else [query]
+
+
+def _search_whole(index: Index, query: str, *, limit: int, min_score: float, only: Only = None) -> list[Hit]:
+    return index.search(query, limit=limit, min_score=min_score, only=only)
+
+
+def _taught(hits: list[Hit], gained: Boost) -> list[Hit]:
+    """The same hits; those that lately served pass others that are hardly better."""
+    ranked: list[tuple[float, Hit]] = []
+    height = 1.0
+    for hit in hits:
+        # A step's best tool may stand after lower scores, and stays there.
+        height = min(height, hit.score)
+        boost = gained(hit.key)
+        if boost > 0.0:
+            score = min(1.0, hit.score + boost)
+            hit = replace(hit, score=score, reasons=(*hit.reasons, Reason("(used lately)", (), boost / score)))
+        ranked.append((height + boost, hit))
+    ranked.sort(key=lambda pair: -pair[0])
+    return [hit for _, hit in ranked]
+
+
+def _names() -> str:
+    return ", ".join(get_args(StrategyName))

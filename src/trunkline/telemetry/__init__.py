@@ -1,0 +1,1 @@
+"""What is counted: how calls went, and what searching saved."""

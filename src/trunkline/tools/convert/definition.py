@@ -1,0 +1,119 @@
+"""A tool and its MCP definition: what is read from it, and what is written back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, cast
+
+from trunkline.errors import ConfigError
+from trunkline.tool import UNKNOWN, Annotations, Tool
+from trunkline.tools.annotations import from_mcp, merge_annotations, to_mcp, validate_annotations
+from trunkline.tools.convert.loss import Ledger
+from trunkline.tools.convert.options import ToolConverterOptions
+
+DEFINITION = "trunkline/definition"
+"""The key of `Tool.meta` under which the definition that a tool was read from is kept; it never travels."""
+HINTS = "trunkline/annotations"
+"""The key of `_meta` for the hints that MCP has no words for."""
+NAME = "trunkline/name"
+"""The key of `_meta` for a name that had to be changed."""
+
+_STANDARD = ("title", "read_only_hint", "destructive_hint", "idempotent_hint", "open_world_hint")
+_OURS = tuple(field.name for field in dataclasses.fields(Annotations) if field.name not in (*_STANDARD, "tags"))
+# Members of `annotations` that we read; when the hints change, the others stay.
+_READ = {
+    *("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint", "requiresConfirmation"),
+    *("auditRequired", "estimatedDuration", "rateLimitHint", "costHint", "complexity", "securityLevel", "tags"),
+}
+
+
+def read(definition: Mapping[str, Any], ledger: Ledger) -> Tool:
+    """The definition as a tool that remembers it."""
+    name = definition.get("name")
+    if not isinstance(name, str) or not name:
+        raise ConfigError("A tool definition has no name.", hint="Give it a `name` that is a text.")
+    schema = as_object(definition.get("inputSchema"))
+    if schema is None:
+        ledger.add(("inputSchema",), "taken for an object without members", "It is missing, or no schema.")
+    meta = as_object(definition.get("_meta")) or {}
+    return Tool(
+        name,
+        _text(definition.get("description")),
+        {"type": "object", "properties": {}} if schema is None else schema,
+        _hints(definition, meta),
+        category=_text(meta.get("category")),
+        output_schema=as_object(definition.get("outputSchema")),
+        meta={**meta, DEFINITION: definition},
+    )
+
+
+def write(tool: Tool, said: Annotations, options: ToolConverterOptions, ledger: Ledger) -> dict[str, Any]:
+    """The definition of a tool; `said` are its hints before anything was inferred or taken by default."""
+    kept = origin(tool)
+    result: dict[str, Any] = {"name": tool.name} if kept is None else dict(kept)
+    before = Tool("", input_schema={}) if kept is None else read(kept, Ledger())
+    if tool.description != before.description:
+        result["description"] = tool.description
+    if kept is None or tool.input_schema != before.input_schema:
+        result["inputSchema"] = tool.input_schema
+    if tool.output_schema != before.output_schema:
+        result["outputSchema"] = tool.output_schema
+    if tool.output_schema is None and before.output_schema is not None:
+        del result["outputSchema"]
+    meta = {key: value for key, value in tool.meta.items() if key != DEFINITION}
+    if tool.category != before.category:
+        _put(meta, "category", tool.category)
+    if tool.annotations != before.annotations:
+        _write_hints(result, tool.annotations)
+        _put(meta, "tags", list(tool.annotations.tags))
+        _put(meta, HINTS, {name: value for name in _OURS if (value := getattr(said, name)) not in (None, "")})
+    if not options.preserve_metadata:
+        for key in meta:
+            ledger.add(("_meta", key), "dropped", "Metadata is not preserved.")
+        result.pop("_meta", None)
+    elif meta != (as_object(result.get("_meta")) or {}):
+        _put(result, "_meta", meta)
+    return result
+
+
+def origin(tool: Tool) -> Mapping[str, Any] | None:
+    """The definition that a tool was read from, if it was read from one."""
+    return as_object(tool.meta.get(DEFINITION))
+
+
+def as_object(value: Any) -> Mapping[str, Any] | None:
+    """A JSON object, or nothing."""
+    return cast(Mapping[str, Any], value) if isinstance(value, Mapping) else None
+
+
+def _hints(definition: Mapping[str, Any], meta: Mapping[str, Any]) -> Annotations:
+    ours = as_object(meta.get(HINTS)) or {}
+    good = {name: ours[name] for name in _OURS if name in ours and not validate_annotations({name: ours[name]})}
+    tags = meta.get("tags")
+    words = (
+        tuple(tag for tag in cast(list[Any], tags) if isinstance(tag, str) and tag) if isinstance(tags, list) else ()
+    )
+    return merge_annotations(
+        from_mcp(as_object(definition.get("annotations")) or {}),
+        dataclasses.replace(UNKNOWN, **good, tags=words, title=_text(definition.get("title"))),
+    )
+
+
+def _write_hints(result: dict[str, Any], hints: Annotations) -> None:
+    if "title" in result:
+        # It is the first that clients show, so a changed title belongs there.
+        _put(result, "title", hints.title)
+    others = {key: value for key, value in (as_object(result.get("annotations")) or {}).items() if key not in _READ}
+    _put(result, "annotations", others | to_mcp(hints))
+
+
+def _put(target: dict[str, Any], key: str, value: Any) -> None:
+    if value:
+        target[key] = value
+    else:
+        target.pop(key, None)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,134 @@
+"""A model's call of a tool: read from the format of its vendor, made, and answered in the same format."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from trunkline.errors import ConfigError, InvalidArgumentsError, TrunklineError
+from trunkline.tool import ToolResult
+from trunkline.tools.convert.model_results import for_anthropic, for_gemini, for_openai, for_openai_chat
+
+Make = Callable[[str, Mapping[str, Any]], Awaitable[ToolResult]]
+"""Calls a tool: `hub.call`, or a partial of it that says whose call it is."""
+
+
+async def answer(make: Make, asked: object, format: str) -> dict[str, Any]:
+    """Make the call that a model asks for, and give its answer as the vendor takes it.
+
+    `asked` is the call as the vendor's SDK hands it over, or the same as JSON. What goes wrong with the call is not
+    raised: the model is told, as of a tool that failed, and may do otherwise.
+    """
+    if format not in _DIALECTS:
+        raise ConfigError(f"No calls come in the format {format!r}.", hint=f"They come in: {', '.join(_DIALECTS)}.")
+    dialect = _DIALECTS[format]
+    try:
+        call = dialect.read(asked)
+    except msgspec.ValidationError as error:
+        hint = f"Give one call, as a model asks for it in the format {format!r}."
+        raise ConfigError("That is no call of a tool.", hint=hint) from error
+    try:
+        result = await make(call.tool, _arguments(call))
+    except TrunklineError as error:
+        result = ToolResult.failed(str(error))
+    return dialect.write(call, result)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    tool: str
+    """As the vendor's format names it."""
+    arguments: str | Mapping[str, Any]
+    """A text where the vendor passes on what the model wrote, which need not be JSON."""
+    id: str = ""
+
+
+class _Dialect(NamedTuple):
+    read: Callable[[object], _Call]
+    write: Callable[[_Call, ToolResult], dict[str, Any]]
+
+
+def _arguments(call: _Call) -> Mapping[str, Any]:
+    if not isinstance(call.arguments, str):
+        return call.arguments
+    try:
+        # A function without arguments is called with an empty text by some models.
+        return msgspec.json.decode(call.arguments or "{}", type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        message = f"The arguments of {call.tool!r} are no JSON object: {error}."
+        raise InvalidArgumentsError(message, hint="Write them again.") from error
+
+
+class _ToolUse(msgspec.Struct):
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+def _read_anthropic(asked: object) -> _Call:
+    use = msgspec.convert(asked, _ToolUse, from_attributes=True)
+    return _Call(use.name, use.input, use.id)
+
+
+def _write_anthropic(call: _Call, result: ToolResult) -> dict[str, Any]:
+    said = {"type": "tool_result", "tool_use_id": call.id, "content": for_anthropic(result)}
+    return {**said, "is_error": True} if result.is_error else said
+
+
+class _Function(msgspec.Struct):
+    name: str
+    arguments: str
+
+
+class _Item(_Function):
+    call_id: str
+
+
+def _read_openai(asked: object) -> _Call:
+    item = msgspec.convert(asked, _Item, from_attributes=True)
+    return _Call(item.name, item.arguments, item.call_id)
+
+
+def _write_openai(call: _Call, result: ToolResult) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call.id, "output": for_openai(result)}
+
+
+class _ChatCall(msgspec.Struct):
+    id: str
+    function: _Function
+
+
+def _read_openai_chat(asked: object) -> _Call:
+    call = msgspec.convert(asked, _ChatCall, from_attributes=True)
+    return _Call(call.function.name, call.function.arguments, call.id)
+
+
+def _write_openai_chat(call: _Call, result: ToolResult) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call.id, "content": for_openai_chat(result)}
+
+
+class _FunctionCall(msgspec.Struct):
+    name: str
+    args: dict[str, Any] | None = None
+    id: str | None = None
+
+
+def _read_gemini(asked: object) -> _Call:
+    call = msgspec.convert(asked, _FunctionCall, from_attributes=True)
+    return _Call(call.name, call.args or {}, call.id or "")
+
+
+def _write_gemini(call: _Call, result: ToolResult) -> dict[str, Any]:
+    known = {"id": call.id} if call.id else {}
+    return {"functionResponse": {**known, "name": call.tool, **for_gemini(result)}}
+
+
+_DIALECTS: Mapping[str, _Dialect] = {
+    "anthropic": _Dialect(_read_anthropic, _write_anthropic),
+    "openai": _Dialect(_read_openai, _write_openai),
+    "openai-chat": _Dialect(_read_openai_chat, _write_openai_chat),
+    "gemini": _Dialect(_read_gemini, _write_gemini),
+}

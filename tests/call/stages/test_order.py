@@ -1,0 +1,100 @@
+"""A call passes every stage once, in the order that the hub says: the traceback of one that fails shows it."""
+
+from __future__ import annotations
+
+import itertools
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pytest
+
+from tests.call.stages.till import Json, teller
+from tests.harness import make_config
+from trunkline.call.stages.batch import BatchStage
+from trunkline.call.stages.builtin import BuiltinStage
+from trunkline.call.stages.cache import CacheStage
+from trunkline.call.stages.elicit import ElicitStage
+from trunkline.call.stages.entry import EntryStage
+from trunkline.call.stages.middleware import MiddlewareStage
+from trunkline.call.stages.route import RouteStage
+from trunkline.call.stages.send import SendStage
+from trunkline.call.stages.tasks import TaskStage
+from trunkline.errors import UpstreamError
+from trunkline.hub import Hub, open_hub
+from trunkline.questions.kinds import Elicitation
+
+RENT: Json = {"account": "rent"}
+EVERYTHING: Json = {
+    "cache": {"enabled": True},
+    "batcher": {"coalesce": True},
+    "groups": {"bank": {"servers": ["till"]}},
+    "middleware": {"logging": True, "confirm": "writes", "validate": True, "timeout": 30.0, "retries": 1},
+}
+
+
+def passed(hub: Hub, trace: TracebackType | None) -> list[object]:
+    """The stages whose frames a traceback shows, from the outermost."""
+    frames = [frame for frame, _ in traceback.walk_tb(trace) if frame.f_code.co_name == "__call__"]
+    owners = [frame.f_locals.get("self") for frame in frames]
+    return [owner for owner in owners if any(owner is stage for stage in hub.stages)]
+
+
+def chosen(sections: Json) -> list[str]:
+    return [name for name in ("cache", "groups", "middleware", "batcher") if name in sections]
+
+
+SOME = [
+    {name: EVERYTHING[name] for name in names}
+    for count in range(5)
+    for names in itertools.combinations(EVERYTHING, count)
+    if count in (0, 1, 4)
+]
+
+
+@pytest.mark.parametrize("sections", SOME, ids=lambda sections: "+".join(chosen(sections)) or "nothing")
+@pytest.mark.parametrize("tool", ["crash_after_payment", "crash_at_first"])
+async def test_the_traceback_of_a_call_shows_each_stage_once_and_in_order(
+    tmp_path: Path, tool: str, sections: Json
+) -> None:
+    spec = teller(tmp_path, tools={"crash_at_first": {"cache_ttl": 60.0, "read_only_hint": True}})
+    arguments = RENT if tool == "crash_after_payment" else {"key": "k", "times": 9}
+
+    async def agree(request: Elicitation) -> object:
+        return True
+
+    async with open_hub(make_config(tmp_path / "home", {"till": spec}, sections=sections)) as hub:
+        await hub.ready(10)
+        hub.elicitation.register_handler(agree)
+        with pytest.raises(UpstreamError) as caught:
+            await hub.call(tool, arguments)
+
+        assert passed(hub, caught.value.__traceback__) == list(hub.stages)
+
+
+async def test_it_does_so_in_a_call_that_runs_in_a_task_of_its_own(tmp_path: Path) -> None:
+    sections: Json = {**EVERYTHING, "middleware": {"logging": True}}
+    async with open_hub(make_config(tmp_path / "home", {"till": teller(tmp_path)}, sections=sections)) as hub:
+        await hub.ready(10)
+        with pytest.raises(UpstreamError) as caught:
+            await hub.call("crash_after_payment", RENT)
+
+        assert passed(hub, caught.value.__traceback__) == list(hub.stages)
+
+
+async def test_a_question_is_put_above_the_lanes_and_a_kept_answer_found_before_a_server_is_chosen(
+    tmp_path: Path,
+) -> None:
+    def kinds(hub: Hub) -> list[type[Any]]:
+        return [type(stage) for stage in hub.stages if not isinstance(stage, TaskStage)]
+
+    servers = {"till": teller(tmp_path)}
+    async with open_hub(make_config(tmp_path / "home", servers, sections=EVERYTHING)) as hub:
+        everything = kinds(hub)
+        await hub.apply(make_config(tmp_path / "home", servers))
+        least = kinds(hub)
+
+    stages = [BuiltinStage, EntryStage, MiddlewareStage, CacheStage, RouteStage, ElicitStage, BatchStage, SendStage]
+    assert everything == stages
+    assert least == [stage for stage in stages if stage not in (CacheStage, RouteStage)]

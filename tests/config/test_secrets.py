@@ -1,0 +1,239 @@
+"""Secrets: kept apart from the configuration, encrypted, bound to their names, and shown to nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trunkline.config.reading import parse
+from trunkline.config.secrets import Secrets, name_for
+from trunkline.errors import ConfigError
+
+VALUE = "s3cret-9a7c"
+
+
+class Ring:
+    """A keyring."""
+
+    def __init__(self, *, broken: bool = False) -> None:
+        self.kept: dict[tuple[str, str], str] = {}
+        self.broken = broken
+
+    def get_password(self, service: str, username: str) -> str | None:
+        return self.kept.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        if self.broken:
+            raise RuntimeError(f"no bus for {password}")
+        self.kept[service, username] = password
+
+    def delete_password(self, service: str, username: str) -> None:
+        if self.broken:
+            raise RuntimeError("no bus")
+        del self.kept[service, username]
+
+
+def in_file(home: Path) -> Secrets:
+    return Secrets(home, keyring=lambda: None)
+
+
+def document(home: Path) -> Any:
+    return json.loads((home / "secrets.json").read_text())
+
+
+def test_what_is_set_is_there_until_it_is_removed(tmp_path: Path) -> None:
+    secrets = in_file(tmp_path / "home")
+
+    assert secrets.get("a") is None
+    assert secrets.set("b", "2") == secrets.set("a", "1") == "file"
+    secrets.set("a", "ü\n" * 9)
+
+    assert (secrets.names(), secrets.get("a"), secrets.get("b")) == (["a", "b"], "ü\n" * 9, "2")
+    assert (secrets.remove("a"), secrets.remove("a"), secrets.names()) == (True, False, ["b"])
+
+
+def test_the_file_shows_no_value_and_its_owner_alone_can_read_it(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        in_file(tmp_path / "home").set("a", VALUE)
+    finally:
+        os.umask(old)
+
+    for file in (tmp_path / "home").iterdir():
+        assert VALUE.encode() not in file.read_bytes()
+        assert file.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "home").stat().st_mode & 0o077 == 0
+
+
+def test_a_value_cannot_be_moved_to_another_name_or_changed(tmp_path: Path) -> None:
+    secrets = in_file(tmp_path)
+    secrets.set("a", VALUE)
+    secrets.set("b", "other")
+    found = document(tmp_path)
+    a, b = found["secrets"]["a"]["sealed"], found["secrets"]["b"]["sealed"]
+
+    for one, other in ((b, a), (a[:-4] + "AAA=", b), ("", b), ("%%%", b)):
+        found["secrets"] = {"a": {"sealed": one}, "b": {"sealed": other}}
+        (tmp_path / "secrets.json").write_text(json.dumps(found))
+        with pytest.raises(ConfigError, match="The secret a was changed"):
+            secrets.get("a")
+
+
+def test_another_key_opens_nothing(tmp_path: Path) -> None:
+    in_file(tmp_path).set("a", VALUE)
+    (tmp_path / "seal.key").write_bytes(b"x" * 32)
+
+    with pytest.raises(ConfigError, match="or its key was"):
+        in_file(tmp_path).get("a")
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"format": 2, "secrets": {}}', '{"format": 1, "secrets": {"a": 1}}'])
+def test_a_broken_file_is_an_error_and_is_not_written_over(content: str, tmp_path: Path) -> None:
+    (tmp_path / "secrets.json").write_text(content)
+
+    for use in (in_file(tmp_path).names, lambda: in_file(tmp_path).set("a", "1")):
+        with pytest.raises(ConfigError, match="cannot be read"):
+            use()
+
+    assert (tmp_path / "secrets.json").read_text() == content
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a}", "a:b", "../a", "-a", "x" * 129, "ä"])
+def test_names_that_a_reference_could_not_hold_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be a secret's name"):
+        in_file(tmp_path).set(name, "1")
+
+
+@pytest.mark.parametrize("value", ["", "a\0b", "x" * (2**16 + 1), "\ud800"])
+def test_values_that_no_variable_could_hold_are_refused(value: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        in_file(tmp_path).set("a", value)
+
+    assert caught.value.__cause__ is None
+    assert in_file(tmp_path).names() == []
+
+
+def test_a_keyring_that_works_keeps_the_values(tmp_path: Path) -> None:
+    ring = Ring()
+    secrets = Secrets(tmp_path, keyring=lambda: ring)
+    elsewhere = Secrets(tmp_path / "other", keyring=lambda: ring)
+
+    assert secrets.set("a", VALUE) == "keyring"
+    elsewhere.set("a", "another")
+    before = document(tmp_path)
+    secrets.set("a", VALUE)
+
+    assert (secrets.get("a"), elsewhere.get("a")) == (VALUE, "another")
+    assert VALUE not in str(document(tmp_path))
+    assert document(tmp_path) != before
+    assert not (tmp_path / "seal.key").exists()
+    secrets.remove("a")
+    assert list(ring.kept.values()) == ["another"]
+
+
+def test_a_keyring_that_does_not_work_is_as_good_as_none(tmp_path: Path) -> None:
+    secrets = Secrets(tmp_path, keyring=lambda: Ring(broken=True))
+
+    assert secrets.set("a", VALUE) == "file"
+    assert secrets.get("a") == VALUE
+
+
+def test_a_keyring_that_is_gone_is_named_as_the_reason(tmp_path: Path) -> None:
+    ring = Ring()
+    Secrets(tmp_path, keyring=lambda: ring).set("a", VALUE)
+    ring.broken = True
+
+    with pytest.raises(ConfigError, match="in the system's keyring, which does not give it"):
+        in_file(tmp_path).get("a")
+    with pytest.raises(ConfigError, match="does not forget"):
+        Secrets(tmp_path, keyring=lambda: ring).remove("a")
+    assert in_file(tmp_path).names() == ["a"]
+
+
+def test_processes_that_set_secrets_at_once_lose_none(tmp_path: Path) -> None:
+    in_file(tmp_path).set("first", "1")
+    code = (
+        "import sys, pathlib; from trunkline.config.secrets import Secrets\n"
+        "for n in range(10): Secrets(pathlib.Path(sys.argv[1]), keyring=lambda: None).set(f'{sys.argv[2]}{n}', 'v')"
+    )
+
+    running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "abc"]
+
+    assert [process.wait(60) for process in running] == [0, 0, 0]
+    assert len(in_file(tmp_path).names()) == 31
+
+
+def test_servers_never_share_the_name_of_a_secret() -> None:
+    assert name_for("weather", "API_KEY") == "weather.API_KEY"
+    assert len({name_for(server, "K") for server in ("é", "è", "_", "a:b", "a_b")}) == 5
+    assert name_for("a.b", "c") != name_for("a", "b.c")
+
+
+# In the configuration.
+
+
+def config(home: Path, **server: Any) -> Any:
+    return parse({"servers": {"a": server, "other": {"command": "y"}}}, env={"TRUNKLINE_HOME": str(home)}).servers["a"]
+
+
+@pytest.mark.parametrize("written", ["${secret:a.KEY}", "${secrets:a.KEY}"])
+def test_a_reference_stands_for_a_secret(written: str, tmp_path: Path) -> None:
+    in_file(tmp_path).set("a.KEY", VALUE)
+
+    local = config(tmp_path, command="x", env={"KEY": written})
+    far = config(tmp_path, url="http://h", headers={"Authorization": f"Bearer {written}"})
+
+    assert (local.env, local.problem) == ({"KEY": VALUE}, "")
+    assert far.headers == {"Authorization": f"Bearer {VALUE}"}
+    assert VALUE not in f"{local!r} {far!r} {local.address} {far.address}"
+
+
+def test_a_missing_secret_concerns_its_server_alone_and_says_what_to_do(tmp_path: Path) -> None:
+    made = config(tmp_path, command="x", env={"K": "${secret:nope}", "L": "${env:GONE}"})
+
+    assert "the secret nope is not set. Run `trunkline secret set nope`." in made.problem
+    assert "GONE is not set" in made.problem
+    assert config(tmp_path, command="x", env={"K": "${secret:nope:-none}"}).env == {"K": "none"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_secret_that_was_tampered_with_makes_its_server_unreachable(tmp_path: Path) -> None:
+    in_file(tmp_path).set("k", VALUE)
+    (tmp_path / "secrets.json").write_text('{"format": 1, "secrets": {"k": {"sealed": "AAAA"}}}')
+
+    assert "The secret k was changed" in config(tmp_path, command="x", env={"K": "${secret:k}"}).problem
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"command": "x", "args": ["--key", "${secret:k}"]},
+        {"command": "${secret:k}"},
+        {"command": "x", "cwd": "/${secret:k}"},
+        {"url": "http://h/?key=${secret:k}"},
+    ],
+)
+def test_a_secret_is_not_put_where_others_can_read_it(server: Any, tmp_path: Path) -> None:
+    in_file(tmp_path).set("k", VALUE)
+
+    made = config(tmp_path, **server)
+
+    assert "the secret k does not belong in" in made.problem
+    assert VALUE not in f"{made.command} {made.args} {made.cwd} {made.url}"
+
+
+def test_a_section_may_hold_a_secret_where_it_shows_nothing(tmp_path: Path) -> None:
+    in_file(tmp_path).set("k", VALUE)
+    env = {"TRUNKLINE_HOME": str(tmp_path)}
+
+    assert parse({"gateway": {"token": "${secret:k}"}}, env=env).gateway.token == VALUE
+    with pytest.raises(ConfigError, match="the secret nope is not set"):
+        parse({"gateway": {"token": "${secret:nope}"}}, env=env)
+    with pytest.raises(ConfigError, match="does not belong in `host`"):
+        parse({"gateway": {"host": "${secret:k}"}}, env=env)
