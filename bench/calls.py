@@ -130,12 +130,12 @@ async def measure_stages() -> dict[str, float]:
             await hub.ready(10)
             before = await cost(join([instant]))
             rows["no stage at all"] = round(before, 2)
-            for count in range(1, len(hub.stages)):
-                upto = await cost(join([*hub.stages[:count], instant]))
-                rows[type(hub.stages[count - 1]).__name__] = round(upto - before, 2)
+            for count in range(1, len(hub.relay.stages)):
+                upto = await cost(join([*hub.relay.stages[:count], instant]))
+                rows[type(hub.relay.stages[count - 1]).__name__] = round(upto - before, 2)
                 before = upto
-            whole = await cost(join(hub.stages))
-            rows[f"{type(hub.stages[-1]).__name__} (with stdio I/O, one at a time)"] = round(whole - before, 2)
+            whole = await cost(join(hub.relay.stages))
+            rows[f"{type(hub.relay.stages[-1]).__name__} (with stdio I/O, one at a time)"] = round(whole - before, 2)
     return show("The stages", rows)
 
 

@@ -35,10 +35,10 @@ def made(number: int) -> Call:
 
 async def measure(hub: Hub) -> None:
     before = 0.0
-    for count in range(len(hub.stages)):
-        handler = join([*hub.stages[:count], answer])
+    for count in range(len(hub.relay.stages)):
+        handler = join([*hub.relay.stages[:count], answer])
         best = min([await spent(handler) for _ in range(ROUNDS)])
-        name = type(hub.stages[count - 1]).__name__ if count else "(nothing)"
+        name = type(hub.relay.stages[count - 1]).__name__ if count else "(nothing)"
         print(f"  {name:18} {best:7.2f} µs   +{max(best - before, 0):.2f}")
         before = best
 

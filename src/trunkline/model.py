@@ -14,11 +14,20 @@ from trunkline.tool import NO_OPTIONS, UNKNOWN, Annotations, ToolOptions
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose call it is."""
+    """Whose call it is: made once, at the edge; what keeps one caller's things from another's goes by this alone."""
 
     app: str = "default"
     user: str = ""
     thread: str = ""
+    session: str = ""
+    """The caller's session, where it has one: connections on which it may be asked belong to it alone."""
+    profile: str = ""
+    """The profile whose view the caller has; empty for the one that has everything."""
+
+    @property
+    def holder(self) -> str:
+        """Who has a place in a queue, or a task: the user, or, where nobody is known, the session; else empty."""
+        return f"user {self.user}" if self.user else f"session {self.session}" if self.session else ""
 
 
 EVERYONE = Scope()
@@ -57,7 +66,7 @@ SILENT = Silent()
 
 @dataclass(slots=True, unsafe_hash=True)
 class Caller:
-    """What a call must know about who sent it."""
+    """What the protocol says of whoever sent a call; whose it is, its scope says."""
 
     modern: bool = True
     version: str = ""
@@ -65,9 +74,6 @@ class Caller:
     """What the caller declared it can be asked, as JSON."""
     client_info: bytes = b""
     log_level: str = ""
-    user: str = ""
-    owner: str = ""
-    """The caller's session, where it has one: connections on which it may be asked belong to it alone."""
 
 
 PYTHON = Caller()
@@ -157,8 +163,8 @@ class Call:
     """Whether an answer that is kept will do."""
     elsewhere: bool = False
     """Another server can take the call, so that a failed one need not be tried again."""
-    profile: str = ""
-    """The profile whose view the caller has; empty for the one that has everything."""
+    with_tasks: bool = False
+    """It goes on the connection where the tasks of its user live."""
     by_search: bool = False
     """It came through `call_tool`: whoever made it may not have seen the tool's schema."""
 

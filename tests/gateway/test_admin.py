@@ -84,7 +84,7 @@ async def test_calls_under_way_are_seen_and_so_are_those_that_wait(tmp_path: Pat
             member.free.clear()
             for _ in range(3):
                 group.create_task(ModernCaller(opened.url, http).call("get_balance"))
-            await until(lambda: opened.hub.lane("one").waiting == 1)
+            await until(lambda: opened.hub.relay.lane("one").waiting == 1)
             during = (await servers(opened, http))["one"]
             member.free.set()
 

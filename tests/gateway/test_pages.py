@@ -183,7 +183,7 @@ async def test_a_caller_that_opens_no_addresses_is_not_asked(
         modern = await at.begin(capabilities=capabilities)
         legacy = await LegacyCaller(at.opened.url, http, capabilities=capabilities).open()
         told = await legacy.call("echo", {"text": "hello"})
-        open_pages = len(inside(inside(at.opened.app, "_desk"), "_open"))
+        open_pages = len(inside(inside(at.opened.app, "_pages"), "_open"))
 
     assert modern.text == told.text == "hello"
     assert told.before == []
@@ -248,7 +248,7 @@ async def test_when_the_time_to_answer_is_up_the_page_is_gone(tmp_path: Path, ht
 async def test_when_the_caller_never_comes_back_the_page_is_gone(tmp_path: Path, http: aiohttp.ClientSession) -> None:
     async with asking(tmp_path, http, question_timeout=0.2) as at:
         url = page_of(await at.begin())
-        pages = inside(inside(at.opened.app, "_desk"), "_open")
+        pages = inside(inside(at.opened.app, "_pages"), "_open")
         await until(lambda: not pages)
         status, _ = await at.get(url)
 

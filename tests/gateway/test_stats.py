@@ -121,7 +121,7 @@ async def test_calls_under_way_and_those_that_wait_are_told(tmp_path: Path, http
             member.free.clear()
             for _ in range(3):
                 group.create_task(ModernCaller(opened.url, http).call("get_balance"))
-            await until(lambda: opened.hub.lane("one").waiting == 1)
+            await until(lambda: opened.hub.relay.lane("one").waiting == 1)
             during = await stats(opened, http)
             member.free.set()
 

@@ -214,10 +214,10 @@ class Scene:
 
     def open_things(self) -> Json:
         """What a call leaves behind if it is forgotten: parked, in flight, leased, busy."""
-        pool = inside(self.opened.hub, "_fleet").pool
+        pool = inside(self.opened.hub.relay, "_fleet").pool
         groups: list[list[Any]] = list(inside(pool, "_free").values())
         free = [one for group in groups for one in group]
-        lanes = [self.opened.hub.lane(view.name) for view in self.opened.hub.servers()]
+        lanes = [self.opened.hub.relay.lane(view.name) for view in self.opened.hub.servers()]
         connections: list[Any] = [*pool.connections("shop"), *free]
         return {
             "parked": len(inside(inside(self.opened.app, "_modern"), "_parking")),

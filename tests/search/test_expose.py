@@ -250,7 +250,7 @@ async def test_a_change_is_told_though_the_last_listener_had_left_before_another
         url = f"{opened.url}/p"
         async with listen(url, http, TOOLS) as stream:
             await stream.next()
-        await until(lambda: not inside(inside(opened.app, "_audience"), "_ears"))
+        await until(lambda: not inside(inside(opened.app, "_subscribers"), "_all"))
         await one.change([*SOME, tool("new")])
         await until(lambda: "one__new" in opened.hub.snapshot.tools)
         async with listen(url, http, TOOLS) as stream:

@@ -25,7 +25,7 @@ def sameness(call: Call, server: str) -> str:
         return ""
     name = call.entry.name if call.entry is not None else call.name
     # A session that has a connection of its own may be told what others are not.
-    session = call.caller.owner if askable(call.caller.capabilities) != b"{}" else ""
+    session = call.scope.session if askable(call.caller.capabilities) != b"{}" else ""
     tenant = f"{call.scope.app} {call.scope.user} {session}"
     return result_key(f"{call.method} {name}", params.get("arguments", b"{}"), server=server, tenant=tenant)
 

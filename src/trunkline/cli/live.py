@@ -151,7 +151,7 @@ def starting(views: Sequence[ServerView]) -> list[str]:
 
 def status(hub: Hub, views: Sequence[ServerView], width: int) -> str:
     """How it goes, in one line; in a narrow window in fewer words."""
-    total, saved = hub.tallies.total(), hub.savings.total().tokens
+    total, saved = hub.relay.tallies.total(), hub.relay.savings.total().tokens
     ready, errors = (
         sum(view.state in (State.READY, State.DEGRADED) for view in views),
         total.failures + total.tool_errors,

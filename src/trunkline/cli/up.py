@@ -99,7 +99,7 @@ def _tell_stop(hub: Hub, config: Config, *, again: bool) -> None:
     if again:
         say("Ended at once.")
         return
-    busy = sum(hub.lane(view.name).inside for view in hub.servers())
+    busy = sum(hub.relay.lane(view.name).inside for view in hub.servers())
     if not busy:
         say("Stopping.")
         return

@@ -89,15 +89,15 @@ class Fleet:
         found = self.supervisor(server)
         return next((text for text in words if text), found.last_words if found is not None else "")
 
-    def hear(self, line: ConnectionKey, method: str, params: bytes) -> None:
+    def hear(self, key: ConnectionKey, method: str, params: bytes) -> None:
         """A server said something outside a call; what it says on a caller's own connection is for that caller."""
-        found = self.supervisor(line.server)
-        if found is not None and not line.owner:
+        found = self.supervisor(key.server)
+        if found is not None and not key.owner:
             found.hear(method, params)
 
-    def woke(self, line: ConnectionKey) -> None:
+    def woke(self, key: ConnectionKey) -> None:
         """A connection was opened, or ended by itself."""
-        found = self.supervisor(line.server)
+        found = self.supervisor(key.server)
         if found is not None:
             found.look_again()
 

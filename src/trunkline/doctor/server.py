@@ -135,7 +135,7 @@ def _scrubbed(finding: Finding, spec: ServerSpec) -> Finding:
     return dataclasses.replace(finding, **words)
 
 
-def _unheard(line: ConnectionKey, method: str, params: bytes) -> None:
+def _unheard(key: ConnectionKey, method: str, params: bytes) -> None:
     """What servers say unasked is of no use here."""
 
 

@@ -7,34 +7,34 @@ from typing import Any
 from trunkline.errors import RefusedError
 from trunkline.gateway import stats
 from trunkline.gateway.http import JSON, Request
-from trunkline.hub import Hub
 from trunkline.model import Kind, ServerView
+from trunkline.relay import Relay
 from trunkline.wire.members import encode
 
 PATH = "/api/v1/"
 SERVERS, STATS = f"{PATH}servers", f"{PATH}stats"
 
 
-def answer(hub: Hub, request: Request) -> None:
+def answer(relay: Relay, request: Request) -> None:
     """Answer one request below `/api/v1/`."""
     if request.path not in (SERVERS, STATS):
         raise RefusedError("There is nothing here.", status=404, hint=f"There are {SERVERS} and {STATS}.")
     if request.method not in ("GET", "HEAD"):
         raise RefusedError(f"There is nothing to {request.method} here.", status=405)
-    body = _servers(hub) if request.path == SERVERS else stats.statistics(hub, request.user)
+    body = _servers(relay) if request.path == SERVERS else stats.statistics(relay, request.scope.user)
     request.answer(200, encode(body), [JSON, (b"cache-control", b"no-store")])
 
 
-def _servers(hub: Hub) -> dict[str, Any]:
-    body: dict[str, Any] = {"servers": [described(hub, view) for view in hub.servers()]}
-    if hub.cache_stats is not None:
-        body["cache"] = hub.cache_stats
+def _servers(relay: Relay) -> dict[str, Any]:
+    body: dict[str, Any] = {"servers": [described(relay, view) for view in relay.servers()]}
+    if relay.cache_stats is not None:
+        body["cache"] = relay.cache_stats
     return body
 
 
-def described(hub: Hub, view: ServerView) -> dict[str, Any]:
+def described(relay: Relay, view: ServerView) -> dict[str, Any]:
     """A server for programs to read."""
-    return {**summary(view), **statistics(hub, view.name)}
+    return {**summary(view), **statistics(relay, view.name)}
 
 
 def summary(view: ServerView) -> dict[str, Any]:
@@ -55,10 +55,10 @@ def count(view: ServerView, kind: Kind) -> int:
     return len(view.lists[kind].items) if kind in view.lists else 0
 
 
-def statistics(hub: Hub, server: str) -> dict[str, Any]:
+def statistics(relay: Relay, server: str) -> dict[str, Any]:
     """How calls to a server went, and how many it has now."""
     found: dict[str, Any] = {}
-    tally = hub.tallies.servers.get(server)
+    tally = relay.tallies.servers.get(server)
     if tally is not None:
         found = {
             "calls": tally.calls,
@@ -67,7 +67,7 @@ def statistics(hub: Hub, server: str) -> dict[str, Any]:
             "success_rate": round(tally.success_rate, 4),
             "average_seconds": round(tally.average, 6),
         }
-    lane = hub.lane(server)
+    lane = relay.lane(server)
     found |= {"in_flight": lane.inside, "waiting": lane.waiting}
-    standing = hub.standing(server)
-    return found | ({"group": standing} if standing else {})
+    group = relay.group_of(server)
+    return found | ({"group": group} if group else {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -16,10 +17,11 @@ from trunkline.gateway.mcp.errors import error_of, status_of
 from trunkline.gateway.mcp.legacy import LegacyEdge
 from trunkline.gateway.mcp.lists import Lists
 from trunkline.gateway.mcp.modern import ModernEdge
+from trunkline.gateway.mcp.sessions import Sessions
 from trunkline.gateway.mcp.subscribers import Subscribers
 from trunkline.gateway.pages import AnswerPages
-from trunkline.hub import Hub
-from trunkline.model import State
+from trunkline.model import Scope, State
+from trunkline.relay import Edge, Relay
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.wire.envelope import Message, error_object, read_caller_message, read_params, write_error
 from trunkline.wire.era import LEGACY_VERSIONS
@@ -31,18 +33,31 @@ log = logging.getLogger("trunkline")
 _LEGACY = frozenset(version.encode() for version in LEGACY_VERSIONS)
 
 
-class App:
-    """Serves one hub."""
+class Doors:
+    """Where callers come in; there before the relay, which reaches them through its `edge`."""
 
-    def __init__(self, hub: Hub, gateway: GatewayConfig, tasks: Tasks, address: str) -> None:
-        self._hub = hub
-        self._guard = Guard(gateway)
-        self._desk = AnswerPages(gateway.public_url.rstrip("/") or address, self._guard.whose)
-        hub.open_page = self._desk.ask
-        self._audience = Subscribers(hub)
-        lists = Lists(gateway.page_size, hub.savings)
-        self._modern = ModernEdge(hub, lists, tasks, self._audience)
-        self.legacy = LegacyEdge(hub, gateway, lists, tasks, self._audience)
+    def __init__(self, gateway: GatewayConfig, address: str) -> None:
+        self.guard = Guard(gateway)
+        self.pages = AnswerPages(gateway.public_url.rstrip("/") or address, self.guard.whose)
+        self.sessions = Sessions(
+            most=gateway.max_sessions, idle=gateway.session_idle, question_timeout=gateway.question_timeout
+        )
+
+    @property
+    def edge(self) -> Edge:
+        """What the gateway does for the relay."""
+        return Edge(self.sessions.ask, self.pages.ask)
+
+
+class App:
+    """Serves one relay."""
+
+    def __init__(self, relay: Relay, gateway: GatewayConfig, doors: Doors, tasks: Tasks) -> None:
+        self._relay, self._guard, self._pages = relay, doors.guard, doors.pages
+        self._subscribers = Subscribers(relay)
+        lists = Lists(gateway.page_size, relay.savings)
+        self._modern = ModernEdge(relay, lists, tasks, self._subscribers)
+        self.legacy = LegacyEdge(relay, gateway, doors.sessions, lists, tasks, self._subscribers)
         self.draining = False
 
     async def __call__(self, request: Request) -> None:
@@ -51,7 +66,7 @@ class App:
             if request.path == "/mcp" or request.path.startswith("/mcp/"):
                 await self._mcp(request)
             elif request.path.startswith(pages.PATH):
-                self._desk(request)
+                self._pages(request)
             elif request.path.startswith(admin.PATH):
                 self._admin(request)
             else:
@@ -68,21 +83,22 @@ class App:
     def drain(self) -> None:
         """Take no new requests, and end the streams that never end by themselves."""
         self.draining = True
-        self._audience.drain()
+        self._subscribers.drain()
 
     def _let_in(self, request: Request) -> bool:
-        """Note whose request it is, or refuse it."""
+        """Note whose request it is, or refuse it: the one place where a scope is made of what a caller sent."""
         user = self._guard.authorize(request.headers)
         if user is None:
             challenge: Headers = [(b"www-authenticate", b"Bearer"), JSON]
             request.answer(401, error_object(-32001, "A valid bearer token is needed."), challenge)
             return False
-        request.user = user
+        if user:
+            request.scope = Scope(user=user)
         return True
 
     def _admin(self, request: Request) -> None:
         if self._let_in(request):
-            admin.answer(self._hub, request)
+            admin.answer(self._relay, request)
 
     async def _mcp(self, request: Request) -> None:
         if not self._let_in(request):
@@ -90,29 +106,12 @@ class App:
         if self.draining:
             request.answer(503, b"", [(b"retry-after", b"1")])
             return
-        request.profile = self._profile(request.path)
+        if request.path != "/mcp":
+            request.scope = dataclasses.replace(request.scope, profile=self._profile(request.path))
         version = request.headers.get(b"mcp-protocol-version", b"")
-        if request.method == "POST":
-            await self._post(request, version)
-        elif version and version not in _LEGACY:
-            raise RefusedError(f"This era has no {request.method}.", status=405)
-        elif request.method == "GET":
-            await self.legacy.get(request)
-        elif request.method == "DELETE":
-            await self.legacy.delete(request)
-        else:
-            raise RefusedError(f"There is nothing to {request.method} here.", status=405)
-
-    def _profile(self, path: str) -> str:
-        """The profile that an address names; nothing is served at one that names none."""
-        if path == "/mcp":
-            return ""
-        name = path.removeprefix("/mcp/")
-        if name not in self._hub.config.profiles:
-            raise RefusedError("There is no such profile.", status=404, hint="MCP is at /mcp.")
-        return name
-
-    async def _post(self, request: Request, version: bytes) -> None:
+        if request.method != "POST":
+            await self._listen(request, version)
+            return
         if not request.headers.get(b"content-type", b"").lower().startswith(b"application/json"):
             raise RefusedError("A message is sent as application/json.", status=415)
         message = Message()
@@ -124,6 +123,23 @@ class App:
         except TrunklineError as error:
             _refuse(request, error, message.id)
 
+    async def _listen(self, request: Request, version: bytes) -> None:
+        if version and version not in _LEGACY:
+            raise RefusedError(f"This era has no {request.method}.", status=405)
+        if request.method == "GET":
+            await self.legacy.get(request)
+        elif request.method == "DELETE":
+            await self.legacy.delete(request)
+        else:
+            raise RefusedError(f"There is nothing to {request.method} here.", status=405)
+
+    def _profile(self, path: str) -> str:
+        """The profile that an address names; nothing is served at one that names none."""
+        name = path.removeprefix("/mcp/")
+        if name not in self._relay.config.profiles:
+            raise RefusedError("There is no such profile.", status=404, hint="MCP is at /mcp.")
+        return name
+
     def _other(self, request: Request) -> None:
         if request.path not in ("/healthz", "/readyz"):
             raise RefusedError("There is nothing here.", status=404, hint="MCP is at /mcp.")
@@ -132,7 +148,7 @@ class App:
         if request.path == "/healthz":
             request.answer(200, b'{"status":"ok"}', [JSON])
             return
-        views = self._hub.servers()
+        views = self._relay.servers()
         ready = not self.draining and not (views and all(view.state is State.STARTING for view in views))
         body: dict[str, object] = {"status": "ready" if ready else "draining" if self.draining else "starting"}
         if self._guard.authorize(request.headers) is not None:
@@ -141,11 +157,11 @@ class App:
 
 
 @asynccontextmanager
-async def open_app(hub: Hub, gateway: GatewayConfig, address: str) -> AsyncGenerator[App]:
-    """The application over a hub, with the tasks it needs."""
+async def open_app(relay: Relay, gateway: GatewayConfig, doors: Doors) -> AsyncGenerator[App]:
+    """The application over a relay, with the tasks it needs."""
     async with open_tasks() as tasks:
-        tasks.start(hub.keep_index(), name="index of tools")
-        yield App(hub, gateway, tasks, address)
+        tasks.start(relay.keep_index(), name="index of tools")
+        yield App(relay, gateway, doors, tasks)
 
 
 def _refuse(request: Request, error: TrunklineError, id: bytes) -> None:

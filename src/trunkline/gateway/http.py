@@ -19,6 +19,7 @@ from urllib.parse import unquote
 import httptools  # type: ignore[import-untyped]
 
 from trunkline.config.options import GatewayConfig
+from trunkline.model import EVERYONE
 
 log = logging.getLogger("trunkline")
 
@@ -53,10 +54,9 @@ class Request:
         "headers",
         "method",
         "path",
-        "profile",
         "repeated",
+        "scope",
         "task",
-        "user",
     )
 
     def __init__(
@@ -66,8 +66,8 @@ class Request:
         self.method, self.path, self.headers, self.body = method, path, headers, body
         self.repeated = b""
         """A header that must not occur twice, but did."""
-        self.user = ""
-        self.profile = ""
+        self.scope = EVERYONE
+        """Whose request it is, once that is known."""
         self.answered = False
         self.task: asyncio.Task[None] | None = None
         self._keep_alive = True

@@ -17,7 +17,7 @@ from trunkline.config.options import Config
 from trunkline.config.reading import load
 from trunkline.config.secrets import Secrets
 from trunkline.errors import ConfigError, TrunklineError
-from trunkline.gateway.app import App, open_app
+from trunkline.gateway.app import App, Doors, open_app
 from trunkline.gateway.guard import check_exposure
 from trunkline.gateway.http import Server
 from trunkline.hub import Hub, open_hub
@@ -91,7 +91,12 @@ async def open_gateway(config: Config) -> AsyncGenerator[Gateway]:
     host = f"[{config.gateway.host}]" if ":" in config.gateway.host else config.gateway.host
     stop = asyncio.Event()
     address = f"http://{host}:{port}"
-    async with open_hub(config) as hub, open_app(hub, config.gateway, address) as app, open_tasks() as tasks:
+    doors = Doors(config.gateway, address)
+    async with (
+        open_hub(config, edge=doors.edge) as hub,
+        open_app(hub.relay, config.gateway, doors) as app,
+        open_tasks() as tasks,
+    ):
         serving = tasks.start(Server(app, config.gateway).serve(listening, stop), name="http")
         try:
             yield Gateway(f"{address}/mcp", hub, app, stop)

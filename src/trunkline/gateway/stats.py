@@ -6,8 +6,8 @@ import dataclasses
 import time
 from typing import Any
 
-from trunkline.hub import Hub
 from trunkline.model import Kind, ServerView
+from trunkline.relay import Relay
 from trunkline.telemetry.savings import Saved
 from trunkline.telemetry.tally import Tally
 
@@ -15,20 +15,20 @@ TOP = 50
 """Tools that are told of: those with the most calls."""
 
 
-def statistics(hub: Hub, user: str = "") -> dict[str, Any]:
+def statistics(relay: Relay, user: str = "") -> dict[str, Any]:
     """What happened since the start; a user is told of their own calls alone."""
-    tallies = hub.tallies.of(user)
-    views = hub.servers()
-    lanes = [hub.lane(view.name) for view in views]
-    age = hub.tallies.now() - hub.tallies.since
+    tallies = relay.tallies.of(user)
+    views = relay.servers()
+    lanes = [relay.lane(view.name) for view in views]
+    age = relay.tallies.now() - relay.tallies.since
     return {
         "since": round(time.time() - age, 3),
         "seconds": round(age, 3),
         **counted(tallies.total()),
         "in_flight": sum(lane.inside for lane in lanes),
         "waiting": sum(lane.waiting for lane in lanes),
-        "tokens": _tokens(hub, user),
-        "servers": [_server(hub, view, tallies.servers.get(view.name)) for view in views],
+        "tokens": _tokens(relay, user),
+        "servers": [_server(relay, view, tallies.servers.get(view.name)) for view in views],
         "tools": [{"server": server, "tool": tool, **counted(tally)} for server, tool, tally in tallies.busiest(TOP)],
     }
 
@@ -46,8 +46,8 @@ def counted(tally: Tally | None) -> dict[str, Any]:
     }
 
 
-def _server(hub: Hub, view: ServerView, tally: Tally | None) -> dict[str, Any]:
-    lane = hub.lane(view.name)
+def _server(relay: Relay, view: ServerView, tally: Tally | None) -> dict[str, Any]:
+    lane = relay.lane(view.name)
     return {
         "name": view.name,
         "state": view.state.value,
@@ -59,9 +59,9 @@ def _server(hub: Hub, view: ServerView, tally: Tally | None) -> dict[str, Any]:
     }
 
 
-def _tokens(hub: Hub, user: str) -> dict[str, Any]:
-    each = [{"profile": profile, "user": own, **_saved(saved)} for profile, own, saved in hub.savings.each(user)]
-    return {**_saved(hub.savings.total(user)), "callers": each}
+def _tokens(relay: Relay, user: str) -> dict[str, Any]:
+    each = [{"profile": profile, "user": own, **_saved(saved)} for profile, own, saved in relay.savings.each(user)]
+    return {**_saved(relay.savings.total(user)), "callers": each}
 
 
 def _saved(saved: Saved) -> dict[str, int]:

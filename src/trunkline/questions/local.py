@@ -30,11 +30,11 @@ class LocalAnswers:
             raise ValueError(f"Servers do not ask {method!r} here; for questions to a person see `elicitation`.")
         self._handlers[method] = handler
 
-    def caller(self, user: str) -> Caller:
-        """Who calls, and what it can be asked."""
+    def caller(self) -> Caller:
+        """What code here can be asked."""
         declared: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}} if self.elicitation.has_handler else {}
         declared |= {CAPABILITY[method]: {} for method in self._handlers}
-        return Caller(capabilities=encode(declared), user=user)
+        return Caller(capabilities=encode(declared))
 
     async def answer(self, call: Call, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
         """Answer all questions, at once."""

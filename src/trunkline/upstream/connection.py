@@ -22,7 +22,7 @@ CLIENT_INFO = encode({"name": "trunkline", "version": __version__})
 Hear = Callable[[str, bytes], None]
 """Takes a notification that belongs to no call: its method and params."""
 
-AskOwner = Callable[[str, bytes], "asyncio.Future[Answer]"]
+AskSession = Callable[[str, bytes], "asyncio.Future[Answer]"]
 """Passes a question that belongs to no call to the caller that owns the connection."""
 
 
@@ -32,7 +32,7 @@ class ConnectionEvents:
 
     hear: Hear
     ended: Callable[[str], None]
-    ask_owner: AskOwner | None = None
+    ask_session: AskSession | None = None
     exclusive: bool = False
     """Every call on it is one user's, so that its questions can only be that user's."""
     capabilities: bytes = b"{}"
@@ -150,7 +150,7 @@ def write_answer(server_id: bytes, answer: Answer) -> bytes:
     return write_error(server_id, answer.error) if answer.error else write_result(server_id, answer.result or b"{}")
 
 
-def told_owner(future: asyncio.Future[Answer], reply: Callable[[Answer], None]) -> None:
+def answer_when_done(future: asyncio.Future[Answer], reply: Callable[[Answer], None]) -> None:
     """Hand an owner's answer on when it comes; if it never does, the server hears that."""
 
     def done(ended: asyncio.Future[Answer]) -> None:

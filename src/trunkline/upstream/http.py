@@ -12,7 +12,7 @@ from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, 
 from trunkline.model import Answer, Introduction, Question, Reply
 from trunkline.tasks import Tasks
 from trunkline.upstream.address import Address
-from trunkline.upstream.connection import ConnectionEvents, checked_reply, lost, refusal, told_owner, write_answer
+from trunkline.upstream.connection import ConnectionEvents, answer_when_done, checked_reply, lost, refusal, write_answer
 from trunkline.upstream.event_stream import EventStream
 from trunkline.upstream.exchange import AskedError, Exchange
 from trunkline.upstream.handshake import Handshake
@@ -31,8 +31,8 @@ LONGEST_POLL = 30.0
 class HttpConnection:
     """A line to one remote server; it has a session if the server is a legacy one that gives sessions."""
 
-    def __init__(self, spec: ServerSpec, ends: ConnectionEvents, client: HttpClient, tasks: Tasks) -> None:
-        self.spec, self.ends = spec, ends
+    def __init__(self, spec: ServerSpec, events: ConnectionEvents, client: HttpClient, tasks: Tasks) -> None:
+        self.spec, self.events = spec, events
         self.introduction = Introduction()
         self.log_level = ""
         self.last_used = time.monotonic()
@@ -64,7 +64,7 @@ class HttpConnection:
     async def open(self, *, era: str) -> None:
         """Find out how the server speaks, and shake hands where it wants that."""
         handshake = Handshake(self.spec, self._address, self._post_own, self._advance)
-        self.introduction = await handshake.shake(era=era, capabilities=self.ends.capabilities)
+        self.introduction = await handshake.shake(era=era, capabilities=self.events.capabilities)
         if not self.introduction.modern:
             await self._post_message(write_notification("notifications/initialized"))
 
@@ -91,7 +91,7 @@ class HttpConnection:
             settled = True
             self._forget(exchange)
             self._end("was lost")
-            self.ends.ended(self._ended)
+            self.events.ended(self._ended)
             raise
         except (UnreachableError, ProtocolError):
             settled = True
@@ -251,7 +251,7 @@ class HttpConnection:
             self._take_question(exchange, message)
             return None
         if message.method.startswith("notifications/tasks"):
-            self.ends.hear(message.method, message.params)  # on whichever stream it comes, it may be another caller's
+            self.events.hear(message.method, message.params)  # on whichever stream it comes, it may be another caller's
             return None
         if message.method == "notifications/progress":
             exchange.sign_of_life()
@@ -293,28 +293,28 @@ class HttpConnection:
         if not message.method:
             return
         if not message.id:
-            self.ends.hear(message.method, message.params)
+            self.events.hear(message.method, message.params)
         elif message.method == "ping":
             self._reply_later(message.id, Answer(result=b"{}"))
-        elif self.ends.ask_owner is not None:
-            question = self.ends.ask_owner(message.method, message.params)
-            told_owner(question, lambda answer: self._reply_later(message.id, answer))
+        elif self.events.ask_session is not None:
+            question = self.events.ask_session(message.method, message.params)
+            answer_when_done(question, lambda answer: self._reply_later(message.id, answer))
         else:
             self._take_stray(message)
 
     def _ask_elsewhere(self, exchange: Exchange) -> None:
         """What the server asked and did not wait for is not about the call; it goes to the owner, or to nobody."""
         for server_id, question in exchange.give_up_questions() if exchange.questions else ():
-            if self.ends.ask_owner is not None:
-                answer = self.ends.ask_owner(question.method, question.params)
-                told_owner(answer, partial(self._reply_later, server_id))
+            if self.events.ask_session is not None:
+                answer = self.events.ask_session(question.method, question.params)
+                answer_when_done(answer, partial(self._reply_later, server_id))
             else:
                 self._reply_later(server_id, refusal(question.method))
 
     def _take_stray(self, message: Message) -> None:
         """A question outside every call: with one call alone under way, it can only be about that."""
         question, call = Question(message.method, message.params), self._certain()
-        if call is not None and self.ends.exclusive:
+        if call is not None and self.events.exclusive:
             call.ask(message.id, question)
             return
         if call is not None:

@@ -39,12 +39,12 @@ class Mounted:
         self.gone = False
 
 
-async def connect_local(spec: ServerSpec, ends: ConnectionEvents, tasks: Tasks, *, era: str) -> StreamConnection:
+async def connect_local(spec: ServerSpec, events: ConnectionEvents, tasks: Tasks, *, era: str) -> StreamConnection:
     """Have the server serve another caller, and shake hands."""
     mounted = cast("Mounted", spec.local)
     if mounted.gone:
         raise UnreachableError(f"Server {spec.name!r} was unmounted.")
-    connection = StreamConnection(spec, ends)
+    connection = StreamConnection(spec, events)
     unread: asyncio.Queue[bytes] = asyncio.Queue(UNREAD)
     serving = tasks.start(_serve(spec, mounted.server, connection, unread), name=f"local server {spec.name}")
 

@@ -11,10 +11,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Literal
 
 from trunkline.config.options import ServerSpec
 from trunkline.errors import AuthorizationNeededError, BusyError, UnreachableError, UpstreamError
-from trunkline.model import Answer, Caller
+from trunkline.model import EVERYONE, Answer, Caller, Scope
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.upstream.backoff import PATIENCE, SHORT_LIFE, Backoff
 from trunkline.upstream.connection import Connection, ConnectionEvents
@@ -28,27 +29,34 @@ from trunkline.upstream.stdio import connect_stdio
 from trunkline.wire.members import read_members, write_members
 
 SWEEP = 1.0
-LEASED = "leased:"
-"""The owner of connections that serve one call at a time."""
 LEASE_IDLE = 30.0
-TASKS = "tasks:"
-"""The owner of connections on which a modern user's tasks live; their questions are known by the task they name."""
 TASKS_IDLE = 3600.0
 TASKS_SPARE = 60.0
 """Seconds after which nobody seems to care about a connection's tasks, when another needs its place."""
 
 
+Purpose = Literal["shared", "session", "lease", "tasks"]
+"""Whom a connection serves: all, one caller's session, one call at a time, or the tasks of a modern user."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionKey:
-    """Which connection a call takes; calls with equal lines share one."""
+    """Which connection a call takes; calls with equal keys share one."""
 
     server: str
     fingerprint: str
     era: str = "auto"
-    owner: str = ""
+    purpose: Purpose = "shared"
     capabilities: bytes = b"{}"
+    app: str = ""
     user: str = ""
     """Whose calls alone it carries, where the server may ask something."""
+    session: str = ""
+
+    @property
+    def owner(self) -> str:
+        """The session that is told what the server says here outside calls; empty when everybody is."""
+        return "" if self.purpose == "shared" else self.session or f"{self.purpose} {self.user}"
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,8 @@ class PoolEvents:
     hear: Callable[[ConnectionKey, str, bytes], None]
     woke: Callable[[ConnectionKey], None]
     """A connection was opened, or ended by itself."""
-    ask_owner: Callable[[str, str, bytes], asyncio.Future[Answer]]
+    ask_session: Callable[[str, str, bytes], asyncio.Future[Answer]]
+    """Passes a question that belongs to no call to the caller whose session the connection is."""
 
 
 @dataclass(slots=True)
@@ -70,8 +79,8 @@ class _Held:
 class Pool:
     """Hands out connections, and knows which servers must not be tried yet."""
 
-    def __init__(self, tasks: Tasks, warden: Warden, outside: PoolEvents) -> None:
-        self._tasks, self._warden, self._outside = tasks, warden, outside
+    def __init__(self, tasks: Tasks, warden: Warden, events: PoolEvents) -> None:
+        self._tasks, self._warden, self._events = tasks, warden, events
         self._client = HttpClient()
         self._held: dict[ConnectionKey, _Held] = {}
         self._opening: dict[ConnectionKey, asyncio.Task[Connection]] = {}
@@ -85,7 +94,7 @@ class Pool:
         self._free: dict[ConnectionKey, list[Connection]] = {}
         self._leasing: Counter[str] = Counter()
 
-    def line(self, spec: ServerSpec, caller: Caller) -> ConnectionKey:
+    def key_of(self, spec: ServerSpec, scope: Scope, caller: Caller, *, tasks: bool = False) -> ConnectionKey:
         """Which connection serves this caller: in its own era if possible, and shared unless it may be asked."""
         modern = self._modern.get(spec.fingerprint)
         if modern is None:
@@ -97,63 +106,67 @@ class Pool:
             return ConnectionKey(spec.name, spec.fingerprint, "legacy")
         # On a stream nothing tells which call a question belongs to, and roots are a session's: neither can be shared.
         # A legacy caller has its own session anyway, on which an HTTP server may also ask outside a call.
+        session = "" if tasks else scope.session
         streamed = spec.kind != "http" or spec.fingerprint in self._old
-        owned = streamed or b'"roots"' in capabilities or bool(caller.owner)
-        owner = caller.owner or f"{LEASED}{caller.user}"
-        return ConnectionKey(spec.name, spec.fingerprint, "legacy", owner if owned else "", capabilities, caller.user)
+        purpose: Purpose = "shared"
+        if streamed or tasks or session or b'"roots"' in capabilities:
+            purpose = "tasks" if tasks else "session" if session else "lease"
+        return ConnectionKey(
+            spec.name, spec.fingerprint, "legacy", purpose, capabilities, scope.app, scope.user, session
+        )
 
-    def ready(self, line: ConnectionKey) -> Connection | None:
-        """The live connection of a line, if there is one."""
-        held = self._held.get(line)
+    def ready(self, key: ConnectionKey) -> Connection | None:
+        """The live connection of a key, if there is one."""
+        held = self._held.get(key)
         return held.connection if held is not None and held.connection.alive else None
 
-    async def take(self, spec: ServerSpec, caller: Caller) -> Connection:
+    async def take(self, spec: ServerSpec, scope: Scope, caller: Caller, *, tasks: bool = False) -> Connection:
         """A connection for one call: the shared one, or a fresh process for a `transient` server."""
-        line = self.line(spec, caller)
-        if line.era == "auto":
+        key = self.key_of(spec, scope, caller, tasks=tasks)
+        if key.era == "auto":
             await self.open(spec)
-            line = self.line(spec, caller)
+            key = self.key_of(spec, scope, caller, tasks=tasks)
         transient = spec.lifecycle == "transient" and spec.kind == "stdio"
-        if line.owner.startswith(LEASED) and not transient:
-            return await self._lease(spec, line)
-        connection = None if transient else self.ready(line)
+        if key.purpose == "lease" and not transient:
+            return await self._lease(spec, key)
+        connection = None if transient else self.ready(key)
         if connection is not None:
             return connection
-        if line.owner.startswith(TASKS):
+        if key.purpose == "tasks":
             await self._room_for_tasks(spec)
         try:
             if not transient:
-                return await self.open(spec, line)
-            connection = await self._connect(spec, line)
-            self._passing[connection] = line
+                return await self.open(spec, key)
+            connection = await self._connect(spec, key)
+            self._passing[connection] = key
             return connection
         except UnreachableError:
-            if line.era == "legacy" and self._modern.get(spec.fingerprint) and not caller.modern:
+            if key.era == "legacy" and self._modern.get(spec.fingerprint) and not caller.modern:
                 # A modern-only server; remembered, so that only the first legacy caller pays for finding out.
                 self._legacy[spec.fingerprint] = False
-                return await self.take(spec, caller)
+                return await self.take(spec, scope, caller, tasks=tasks)
             raise
 
     async def glance(self, spec: ServerSpec, caller: Caller) -> Connection:
         """A connection beside all others, to see what such a caller sees; whoever looks closes it."""
-        return await self._connect(spec, self.line(spec, caller))
+        return await self._connect(spec, self.key_of(spec, EVERYONE, caller))
 
     def give_back(self, connection: Connection, *, clean: bool) -> None:
-        """A call ended. A `transient` process ends with it; a leased one serves on, if the call ended cleanly."""
+        """A call ended. A `transient` process events with it; a leased one serves on, if the call ended cleanly."""
         if self._passing and self._passing.pop(connection, None) is not None:
             self._tasks.start(connection.close(), name="end of a transient process")
-        line = self._leased.get(connection) if self._leased else None
-        if line is None:
+        key = self._leased.get(connection) if self._leased else None
+        if key is None:
             return
         if clean and connection.alive:
-            self._free.setdefault(line, []).append(connection)
+            self._free.setdefault(key, []).append(connection)
         else:
             # A server may still ask on behalf of a call that nobody waits for: nobody else must hear that.
             self._end_lease(connection)
 
-    async def _lease(self, spec: ServerSpec, line: ConnectionKey) -> Connection:
+    async def _lease(self, spec: ServerSpec, key: ConnectionKey) -> Connection:
         """A connection for one call alone, for a caller without a session of its own."""
-        free = self._free.get(line, [])
+        free = self._free.get(key, [])
         while free:
             connection = free.pop()
             if connection.alive:
@@ -168,15 +181,15 @@ class Pool:
             )
         self._leasing[spec.name] += 1
         try:
-            connection = await self._connect(spec, line)
+            connection = await self._connect(spec, key)
         finally:
             self._leasing[spec.name] -= 1
-        self._leased[connection] = line
+        self._leased[connection] = key
         return connection
 
     async def _room_for_tasks(self, spec: ServerSpec) -> None:
         """Refuse to open connections for tasks without end; one that was not used for long makes room."""
-        mine = [line for line in (*self._held, *self._opening) if line.server == spec.name and _for_tasks(line)]
+        mine = [key for key in (*self._held, *self._opening) if key.server == spec.name and key.purpose == "tasks"]
         if len(mine) < spec.processes:
             return
         idle = self._idle_tasks(spec.name, TASKS_SPARE)
@@ -190,40 +203,40 @@ class Pool:
     def _idle_tasks(self, server: str, seconds: float) -> list[ConnectionKey]:
         """Lines of tasks that nobody asked for, for so long; the longest first."""
         oldest = time.monotonic() - seconds
-        idle = [(held.connection.last_used, line) for line, held in self._held.items()
-                if _for_tasks(line) and server in ("", line.server) and not held.connection.busy]  # fmt: skip
-        return [line for used, line in sorted(idle, key=lambda one: one[0]) if used < oldest]
+        idle = [(held.connection.last_used, key) for key, held in self._held.items()
+                if key.purpose == "tasks" and server in ("", key.server) and not held.connection.busy]  # fmt: skip
+        return [key for used, key in sorted(idle, key=lambda one: one[0]) if used < oldest]
 
     def _leases(self, server: str) -> int:
         return sum(leased.server == server for leased in self._leased.values()) + self._leasing[server]
 
     def _make_room(self, server: str) -> None:
         """End a connection that waits for somebody else's next call."""
-        for line, free in self._free.items():
-            if line.server == server and free:
+        for key, free in self._free.items():
+            if key.server == server and free:
                 self._end_lease(free[0])
                 return
 
     def _end_lease(self, connection: Connection) -> None:
-        line = self._leased.pop(connection, None)
-        if line is not None:
-            free = self._free.get(line, [])
+        key = self._leased.pop(connection, None)
+        if key is not None:
+            free = self._free.get(key, [])
             if connection in free:
                 free.remove(connection)
             self._tasks.start(connection.close(), name="end of a lease")
 
-    async def open(self, spec: ServerSpec, line: ConnectionKey | None = None) -> Connection:
-        """Connect a line, once for all who ask meanwhile."""
-        line = self._known(line or ConnectionKey(spec.name, spec.fingerprint))
-        held = self.ready(line)
+    async def open(self, spec: ServerSpec, key: ConnectionKey | None = None) -> Connection:
+        """Connect a key, once for all who ask meanwhile."""
+        key = self._known(key or ConnectionKey(spec.name, spec.fingerprint))
+        held = self.ready(key)
         if held is not None:
             return held
-        opening = self._opening.get(line)
+        opening = self._opening.get(key)
         if opening is None:
-            opening = self._tasks.start(self._open(spec, line), name=f"connect {spec.name}")
+            opening = self._tasks.start(self._open(spec, key), name=f"connect {spec.name}")
             opening.add_done_callback(_seen)
-            self._opening[line] = opening
-            opening.add_done_callback(lambda _: self._opening.pop(line, None))
+            self._opening[key] = opening
+            opening.add_done_callback(lambda _: self._opening.pop(key, None))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -233,47 +246,47 @@ class Pool:
 
     def hear(self, spec: ServerSpec, method: str, params: bytes) -> None:
         """Pass on what a server said to nobody in particular."""
-        self._outside.hear(ConnectionKey(spec.name, spec.fingerprint), method, params)
+        self._events.hear(ConnectionKey(spec.name, spec.fingerprint), method, params)
 
     def gate(self, server: str) -> Backoff:
         """The server's record of failures."""
         return self._gates.setdefault(server, Backoff())
 
-    def lost(self, line: ConnectionKey, connection: Connection, reason: str) -> None:
+    def lost(self, key: ConnectionKey, connection: Connection, reason: str) -> None:
         """Note that a connection died; one that lived briefly keeps the gate shut for a while."""
-        held = self._held.get(line)
+        held = self._held.get(key)
         if held is not None and held.connection is connection:
-            del self._held[line]
+            del self._held[key]
             if time.monotonic() - held.since < SHORT_LIFE:
-                self.gate(line.server).failed(time.monotonic(), reason, random.random())  # noqa: S311 - jitter
+                self.gate(key.server).failed(time.monotonic(), reason, random.random())  # noqa: S311 - jitter
             else:
-                self.gate(line.server).lasted()
+                self.gate(key.server).lasted()
 
     def connections(self, server: str) -> list[Connection]:
         """The live connections to a server."""
-        return [held.connection for line, held in self._held.items() if line.server == server and held.connection.alive]
+        return [held.connection for key, held in self._held.items() if key.server == server and held.connection.alive]
 
     async def close_idle(self, server: str, idle: float) -> bool:
         """Close a server's connections that nobody used for so long; whether none is left."""
         now = time.monotonic()
-        mine = [(line, held.connection) for line, held in self._held.items() if line.server == server]
-        await self._close([line for line, c in mine if not c.busy and now - c.last_used >= idle])
-        return not any(line.server == server for line in self._held)
+        mine = [(key, held.connection) for key, held in self._held.items() if key.server == server]
+        await self._close([key for key, c in mine if not c.busy and now - c.last_used >= idle])
+        return not any(key.server == server for key in self._held)
 
     async def remove(self, server: str) -> None:
         """Close everything that belongs to a server."""
         self._gates.pop(server, None)
-        for connection in [c for c, line in self._leased.items() if line.server == server]:
+        for connection in [c for c, key in self._leased.items() if key.server == server]:
             self._end_lease(connection)
-        await self._close([line for line in self._held if line.server == server])
+        await self._close([key for key in self._held if key.server == server])
 
-    def owned(self, owner: str) -> list[Connection]:
-        """The live connections that belong to one caller."""
-        return [held.connection for line, held in self._held.items() if line.owner == owner]
+    def of_session(self, session: str) -> list[Connection]:
+        """The live connections that belong to one caller's session."""
+        return [held.connection for key, held in self._held.items() if key.session == session]
 
-    async def end_owner(self, owner: str) -> None:
+    async def end_session(self, session: str) -> None:
         """A caller's session ended, and with it the connections that were its own."""
-        await self._close([line for line in self._held if line.owner == owner])
+        await self._close([key for key in self._held if key.session == session])
 
     async def close(self) -> None:
         """Close everything."""
@@ -286,42 +299,42 @@ class Pool:
         """Forget dead connections."""
         while True:
             await asyncio.sleep(SWEEP)
-            for line, held in list(self._held.items()):
+            for key, held in list(self._held.items()):
                 if not held.connection.alive:
-                    self.lost(line, held.connection, "The connection was lost.")
+                    self.lost(key, held.connection, "The connection was lost.")
                 elif time.monotonic() - held.since > SHORT_LIFE:
-                    self.gate(line.server).lasted()
+                    self.gate(key.server).lasted()
             now = time.monotonic()
             for connection in [c for free in self._free.values() for c in free]:
                 if now - connection.last_used > LEASE_IDLE or not connection.alive:
                     self._end_lease(connection)
             await self._close(self._idle_tasks("", TASKS_IDLE))
 
-    def _known(self, line: ConnectionKey) -> ConnectionKey:
-        """The line under the era that its server is known to speak, so that all who want it share it."""
-        modern = self._modern.get(line.fingerprint)
-        if line.era != "auto" or modern is None:
-            return line
-        return dataclasses.replace(line, era="modern" if modern else "legacy")
+    def _known(self, key: ConnectionKey) -> ConnectionKey:
+        """The key under the era that its server is known to speak, so that all who want it share it."""
+        modern = self._modern.get(key.fingerprint)
+        if key.era != "auto" or modern is None:
+            return key
+        return dataclasses.replace(key, era="modern" if modern else "legacy")
 
-    async def _close(self, lines: list[ConnectionKey]) -> None:
-        closing = [self._held.pop(line).connection.close() for line in lines if line in self._held]
-        for line, opening in list(self._opening.items()):
-            if line in lines:
+    async def _close(self, keys: list[ConnectionKey]) -> None:
+        closing = [self._held.pop(key).connection.close() for key in keys if key in self._held]
+        for key, opening in list(self._opening.items()):
+            if key in keys:
                 opening.cancel()
         await asyncio.gather(*closing, return_exceptions=True)
 
-    async def _open(self, spec: ServerSpec, line: ConnectionKey) -> Connection:
-        stale = self._held.get(line)
+    async def _open(self, spec: ServerSpec, key: ConnectionKey) -> Connection:
+        stale = self._held.get(key)
         if stale is not None and not stale.connection.alive:
-            self.lost(line, stale.connection, "The connection was lost.")
-        connection = await self._connect(spec, line)
-        line = self._known(line)
-        self._held[line] = _Held(connection, time.monotonic())
-        self._outside.woke(line)
+            self.lost(key, stale.connection, "The connection was lost.")
+        connection = await self._connect(spec, key)
+        key = self._known(key)
+        self._held[key] = _Held(connection, time.monotonic())
+        self._events.woke(key)
         return connection
 
-    async def _connect(self, spec: ServerSpec, line: ConnectionKey) -> Connection:
+    async def _connect(self, spec: ServerSpec, key: ConnectionKey) -> Connection:
         gate = self.gate(spec.name)
         wait = gate.wait(time.monotonic())
         if spec.problem:
@@ -333,44 +346,43 @@ class Pool:
             )
         if wait:
             await asyncio.sleep(wait)
-        sessionless = line.owner.startswith((LEASED, TASKS))
-        ask_owner = partial(self._outside.ask_owner, line.owner) if line.owner and not sessionless else None
-        ends = ConnectionEvents(
-            partial(self._outside.hear, line),
-            lambda _: self._outside.woke(line),
+        ask_owner = partial(self._events.ask_session, key.session) if key.purpose == "session" else None
+        events = ConnectionEvents(
+            partial(self._events.hear, key),
+            lambda _: self._events.woke(key),
             ask_owner,
-            line.capabilities != b"{}" and not _for_tasks(line),
-            line.capabilities,
+            key.capabilities != b"{}" and key.purpose != "tasks",
+            key.capabilities,
         )
         try:
-            connection = await self._dial(spec, ends, spec.era if line.era == "auto" else line.era)
+            connection = await self._dial(spec, events, spec.era if key.era == "auto" else key.era)
         except AuthorizationNeededError:
             raise
         except UpstreamError as error:
-            if line.era == "legacy" and self._modern.get(line.fingerprint):
+            if key.era == "legacy" and self._modern.get(key.fingerprint):
                 raise  # only asked whether it also speaks the older way
             gate.failed(time.monotonic(), str(error), random.random())  # noqa: S311 - jitter
             raise
-        if line.era == "auto":
+        if key.era == "auto":
             self._modern[spec.fingerprint] = connection.introduction.modern
         gate.connected()
         return connection
 
-    async def _dial(self, spec: ServerSpec, ends: ConnectionEvents, era: str) -> Connection:
+    async def _dial(self, spec: ServerSpec, events: ConnectionEvents, era: str) -> Connection:
         if spec.kind == "local":
-            return await connect_local(spec, ends, self._tasks, era=era)
+            return await connect_local(spec, events, self._tasks, era=era)
         if spec.kind == "stdio":
-            return await connect_stdio(spec, ends, self._warden, era=era)
+            return await connect_stdio(spec, events, self._warden, era=era)
         if spec.kind == "sse":
-            return await connect_sse(spec, ends, self._client, self._tasks)
-        remote = HttpConnection(spec, ends, self._client, self._tasks)
+            return await connect_sse(spec, events, self._client, self._tasks)
+        remote = HttpConnection(spec, events, self._client, self._tasks)
         try:
             await remote.open(era=era)
         except NotStreamableError as error:
             if spec.transport == "http" or era == "modern":
                 raise
             try:
-                connection = await connect_sse(spec, ends, self._client, self._tasks)
+                connection = await connect_sse(spec, events, self._client, self._tasks)
             except AuthorizationNeededError:
                 raise
             except UpstreamError:
@@ -382,11 +394,11 @@ class Pool:
 
 
 @asynccontextmanager
-async def open_pool(outside: PoolEvents) -> AsyncGenerator[Pool]:
+async def open_pool(events: PoolEvents) -> AsyncGenerator[Pool]:
     """A pool for the body; with it end all connections and all processes."""
     try:
         async with open_tasks() as tasks, open_warden() as warden:
-            pool = Pool(tasks, warden, outside)
+            pool = Pool(tasks, warden, events)
             tasks.start(pool.sweep(), name="pool sweep")
             try:
                 yield pool
@@ -406,10 +418,6 @@ def askable(capabilities: bytes) -> bytes:
     except ValueError:
         return b"{}"
     return write_members({name: members[name] for name in ("elicitation", "roots", "sampling") if name in members})
-
-
-def _for_tasks(line: ConnectionKey) -> bool:
-    return line.owner.startswith(TASKS)
 
 
 def _seen(task: asyncio.Task[Connection]) -> None:

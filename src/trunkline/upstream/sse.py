@@ -17,9 +17,9 @@ from trunkline.wire.sse import Decoder
 POST_TIMEOUT = 30.0
 
 
-async def connect_sse(spec: ServerSpec, ends: ConnectionEvents, client: HttpClient, tasks: Tasks) -> StreamConnection:
+async def connect_sse(spec: ServerSpec, events: ConnectionEvents, client: HttpClient, tasks: Tasks) -> StreamConnection:
     """Open the stream, learn where to post, shake hands."""
-    line = _SseLine(spec, ends, client)
+    line = _SseLine(spec, events, client)
     try:
         async with asyncio.timeout(spec.start_timeout):
             await line.open()
@@ -37,9 +37,9 @@ async def connect_sse(spec: ServerSpec, ends: ConnectionEvents, client: HttpClie
 
 
 class _SseLine:
-    def __init__(self, spec: ServerSpec, ends: ConnectionEvents, client: HttpClient) -> None:
+    def __init__(self, spec: ServerSpec, events: ConnectionEvents, client: HttpClient) -> None:
         self.spec, self.client = spec, client
-        self.connection = StreamConnection(spec, ends)
+        self.connection = StreamConnection(spec, events)
         self.connection.send = lambda text: self.queue.put_nowait(text)
         self.queue: asyncio.Queue[bytes] = asyncio.Queue()
         self.decoder = Decoder(spec.answer_limit)

@@ -13,9 +13,9 @@ from trunkline.upstream.process import Process, Warden, child_environment
 from trunkline.upstream.stream import StreamConnection
 
 
-async def connect_stdio(spec: ServerSpec, ends: ConnectionEvents, warden: Warden, *, era: str) -> StreamConnection:
+async def connect_stdio(spec: ServerSpec, events: ConnectionEvents, warden: Warden, *, era: str) -> StreamConnection:
     """Start the server and shake hands; whatever goes wrong, no process is left behind."""
-    connection = StreamConnection(spec, ends)
+    connection = StreamConnection(spec, events)
     env = child_environment(spec.env, os.environ)
 
     def lines() -> Lines:
@@ -23,7 +23,7 @@ async def connect_stdio(spec: ServerSpec, ends: ConnectionEvents, warden: Warden
             spec.answer_limit,
             on_line=connection.receive,
             on_too_long=connection.too_long,
-            # A process that ends closes its output first; how it ended is told a moment later, and says more.
+            # A process that events closes its output first; how it ended is told a moment later, and says more.
             on_end=lambda: _later(connection),
         )
 

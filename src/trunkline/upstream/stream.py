@@ -10,6 +10,7 @@ from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, 
 from trunkline.model import Answer, Introduction, Question, Reply
 from trunkline.upstream.connection import (
     ConnectionEvents,
+    answer_when_done,
     checked_reply,
     discover_params,
     initialize_params,
@@ -17,7 +18,6 @@ from trunkline.upstream.connection import (
     lost,
     modern_introduction,
     refusal,
-    told_owner,
     write_answer,
 )
 from trunkline.upstream.exchange import Exchange
@@ -41,8 +41,8 @@ UNSENT_LIMIT = 8 * 2**20
 class StreamConnection:
     """Multiplexes requests over a stream that somebody else opened; `send` writes one message to it."""
 
-    def __init__(self, spec: ServerSpec, ends: ConnectionEvents) -> None:
-        self.spec, self.ends = spec, ends
+    def __init__(self, spec: ServerSpec, events: ConnectionEvents) -> None:
+        self.spec, self.events = spec, events
         self.introduction = Introduction()
         self.log_level = ""
         self.last_used = time.monotonic()
@@ -85,7 +85,7 @@ class StreamConnection:
                 raise UnreachableError(
                     f"Server {self.spec.name!r} does not speak 2026-07-28.", hint="Leave its `era` out."
                 )
-        params = initialize_params(self.ends.capabilities)
+        params = initialize_params(self.events.capabilities)
         reply = await self.request(self._own("initialize", params, self.spec.start_timeout))
         if reply.error and slow:
             # It had not been up yet when it was asked, and is no legacy server: now it will say.
@@ -134,7 +134,7 @@ class StreamConnection:
 
     def _pass_on_questions(self, exchange: Exchange) -> None:
         """Questions that came with a call that is withdrawn may be another call's of the same caller: they go there."""
-        other = self._latest() if self.ends.exclusive else None
+        other = self._latest() if self.events.exclusive else None
         for server_id, question in exchange.give_up_questions():
             if other is not None:
                 other.ask(server_id, question)
@@ -186,7 +186,7 @@ class StreamConnection:
         for exchange in list(self._open.values()):
             exchange.settle(lost(self.spec, exchange, why))
         self._open.clear()
-        self.ends.ended(why)
+        self.events.ended(why)
 
     def _take_response(self, message: Message) -> None:
         exchange = self._open.pop(message.number, None)
@@ -194,7 +194,7 @@ class StreamConnection:
             return  # too late, twice, or never asked for
         if exchange.questions and exchange.waiting:
             # It asked, and answered before anybody could be asked: so the question was not about this call.
-            other = self._latest() if self.ends.exclusive else None
+            other = self._latest() if self.events.exclusive else None
             for server_id, question in exchange.give_up_questions():
                 self._put(other, server_id, question)
         try:
@@ -212,7 +212,7 @@ class StreamConnection:
         if exchange is not None and message.method == "notifications/message":
             exchange.listener.notify(message.method, message.params)
             return
-        self.ends.hear(message.method, message.params)
+        self.events.hear(message.method, message.params)
 
     def _take_progress(self, params: bytes) -> None:
         try:
@@ -230,15 +230,17 @@ class StreamConnection:
             self._answer(message.id, Answer(result=b"{}"))
             return
         # It names its task; or every call on this stream is the owner's, so that it reaches the right caller.
-        exchange = self._about_task(message.params) or (self._latest() if self.ends.exclusive else None)
+        exchange = self._about_task(message.params) or (self._latest() if self.events.exclusive else None)
         self._put(exchange, message.id, Question(message.method, message.params))
 
     def _put(self, exchange: Exchange | None, server_id: bytes, question: Question) -> None:
         """Ask the caller of a call, or else the owner of the connection; where neither is, the server hears that."""
         if exchange is not None:
             exchange.ask(server_id, question)
-        elif self.ends.ask_owner is not None:
-            told_owner(self.ends.ask_owner(question.method, question.params), lambda a: self._answer(server_id, a))
+        elif self.events.ask_session is not None:
+            answer_when_done(
+                self.events.ask_session(question.method, question.params), lambda a: self._answer(server_id, a)
+            )
         else:
             call = self._only_one() if time.monotonic() >= self._in_doubt_until else None
             if call is not None:
@@ -313,7 +315,7 @@ class StreamConnection:
 
 
 def _last_message(text: bytes) -> bytes:
-    """The JSON-RPC message that a broken line ends with; empty when there is none."""
+    """The JSON-RPC message that a broken line events with; empty when there is none."""
     starts = {text.rfind(mark) for mark in (b'{"jsonrpc"', b'{"result"', b'{"id"', b'{"error"', b'{"method"')}
     for start in sorted(starts):
         if start > 0:

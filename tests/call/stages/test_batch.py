@@ -29,7 +29,7 @@ async def test_calls_beyond_the_servers_room_wait_and_all_are_answered(
         caller = await caller_of(at, era)
         keys = [f"k{number}" for number in range(10)]
         under_way = [asyncio.create_task(caller.call("get_slowly", {"key": key})) for key in keys]
-        lane = at.hub.lane("till")
+        lane = at.hub.relay.lane("till")
         await until(lambda: (lane.inside, lane.waiting) == (2, 8) and len(at.calls()) == 2)
         at.go()
         heard = await asyncio.gather(*under_way)
@@ -47,7 +47,7 @@ async def test_when_the_queue_is_full_callers_are_told_when_to_come_back(
     async with till(tmp_path, http, servers, batcher={"max_queue": 1}) as at:
         caller = await caller_of(at, era)
         under_way = [asyncio.create_task(caller.call("till__get_slowly", {"key": key})) for key in "ab"]
-        await until(lambda: at.hub.lane("till").waiting == 1)
+        await until(lambda: at.hub.relay.lane("till").waiting == 1)
         refused = await caller.call("till__get_balance", {"account": "rent"})
         other = await caller.call("other__get_balance", {"account": "rent"})
         at.go()
@@ -88,9 +88,9 @@ async def test_one_who_leaves_the_queue_leaves_his_place_to_others(tmp_path: Pat
         inside = asyncio.create_task(at.modern().call("get_slowly", {"key": "in"}))
         await until(lambda: at.calls())
         leaving = asyncio.create_task(at.modern().call("send_money", {"account": "leaving"}))
-        await until(lambda: at.hub.lane("till").waiting == 1)
+        await until(lambda: at.hub.relay.lane("till").waiting == 1)
         leaving.cancel()
-        await until(lambda: at.hub.lane("till").waiting == 0)
+        await until(lambda: at.hub.relay.lane("till").waiting == 0)
         staying = asyncio.create_task(at.modern().call("send_money", {"account": "staying"}))
         at.go()
         await asyncio.gather(inside, staying)
@@ -102,9 +102,9 @@ async def test_a_noisy_user_does_not_keep_another_from_being_next(tmp_path: Path
     async with till(tmp_path, http, {"till": teller(tmp_path, concurrency=1)}, users=True) as at:
         ana, bob = at.modern("ana"), at.modern("bob")
         noisy = [asyncio.create_task(ana.call("get_slowly", {"key": f"ana{number}"})) for number in range(50)]
-        await until(lambda: at.hub.lane("till").waiting == 49)
+        await until(lambda: at.hub.relay.lane("till").waiting == 49)
         quiet = [asyncio.create_task(bob.call("get_slowly", {"key": f"bob{number}"})) for number in range(2)]
-        await until(lambda: at.hub.lane("till").waiting == 51)
+        await until(lambda: at.hub.relay.lane("till").waiting == 51)
         at.go()
         heard = await asyncio.gather(*noisy, *quiet)
 
@@ -157,9 +157,9 @@ async def test_a_hundred_callers_who_ask_the_same_at_once_make_one_call(
         await until(lambda: at.calls())
         others = [asyncio.create_task(at.hub.call("get_slowly", {"key": "k"})) for _ in range(99)]
         probe = asyncio.create_task(at.hub.call("get_balance", {"account": "rent"}))
-        await until(lambda: at.hub.lane("till").waiting)
+        await until(lambda: at.hub.relay.lane("till").waiting)
         # There is no free slot, and none of them waits for one: they wait for the one call.
-        waiting = at.hub.lane("till").waiting
+        waiting = at.hub.relay.lane("till").waiting
         at.go()
         results = await asyncio.gather(*others, probe)
         heard = await first
@@ -284,7 +284,7 @@ async def test_more_room_is_given_out_at_once_when_the_configuration_says_so(
         refused = await at.modern().call("get_balance", {"account": "rent"})
         await at.apply(servers, batcher={"max_queue": 5})
         waiting = asyncio.create_task(at.modern().call("get_balance", {"account": "rent"}))
-        await until(lambda: at.hub.lane("till").waiting == 1)
+        await until(lambda: at.hub.relay.lane("till").waiting == 1)
         at.go()
         heard = await asyncio.gather(inside, waiting)
 

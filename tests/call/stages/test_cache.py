@@ -31,7 +31,7 @@ async def test_nothing_is_kept_unless_asked_for(tmp_path: Path, http: aiohttp.Cl
         for _ in range(3):
             await at.modern().call("get_balance", ACCOUNT)
 
-        assert at.hub.cache_stats is None
+        assert at.hub.relay.cache_stats is None
     assert len(at.calls("get_balance")) == 3
 
 
@@ -40,7 +40,7 @@ async def test_the_answer_of_a_real_server_that_only_reads_is_kept(tmp_path: Pat
         await until(lambda: at.hub.snapshot.tools, 60)
         heard = [await at.modern().call("get_balance", ACCOUNT) for _ in range(3)]
         other = await at.modern().call("get_balance", {"account": "food"})
-        stats = at.hub.cache_stats
+        stats = at.hub.relay.cache_stats
 
     assert [one.text for one in heard] == ["rent: 1 by till"] * 3
     assert [one.result for one in heard] == [heard[0].result] * 3
@@ -283,7 +283,7 @@ async def test_a_server_that_says_that_its_list_changed_makes_its_answers_old(
     sections = {"cache": {**KEEP, "clear_on_write": False}}
     async with gateway(tmp_path, {"one": faulty("--log", str(log), "--era", era)}, sections=sections) as opened:
         caller = ModernCaller(opened.url, http)
-        await opened.hub.settle()
+        await opened.hub.relay.settle()
         for _ in range(2):
             await caller.call("echo", {"text": "x"})
         before = count(log, "call echo")
@@ -418,7 +418,9 @@ async def test_one_who_leaves_does_not_spoil_it_for_those_who_wait_with_him(
     async with till(tmp_path, http, cache=KEEP) as at:
         callers = [at.modern() if era == "modern" else await at.legacy() for _ in range(3)]
         first, *others = [asyncio.create_task(caller.call("get_slowly", {"key": "k"})) for caller in callers]
-        await until(lambda: at.hub.cache_stats == {**(at.hub.cache_stats or {}), "misses": 3} and at.calls())
+        await until(
+            lambda: at.hub.relay.cache_stats == {**(at.hub.relay.cache_stats or {}), "misses": 3} and at.calls()
+        )
         first.cancel()
         await asyncio.wait([first])
         at.go()

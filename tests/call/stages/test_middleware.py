@@ -668,7 +668,7 @@ async def test_a_caller_that_hangs_up_ends_the_call_inside_its_middleware(
         leaving.cancel()
         async with asyncio.timeout(5):
             await ended.wait()
-        await until(lambda: at.hub.lane("till").inside == 0)
+        await until(lambda: at.hub.relay.lane("till").inside == 0)
 
 
 async def test_a_python_caller_gets_the_deadline_as_an_error(tmp_path: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import traceback
+from contextlib import AsyncExitStack
 from pathlib import Path
-from types import TracebackType
+from types import CoroutineType, TracebackType
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tests.call.stages.till import Json, teller
-from tests.harness import make_config
+from tests.harness import LegacyCaller, ModernCaller, faulty, faulty_http, gateway, make_config, until
 from trunkline.call.stages.batch import BatchStage
 from trunkline.call.stages.builtin import BuiltinStage
 from trunkline.call.stages.cache import CacheStage
@@ -38,7 +41,7 @@ def passed(hub: Hub, trace: TracebackType | None) -> list[object]:
     """The stages whose frames a traceback shows, from the outermost."""
     frames = [frame for frame, _ in traceback.walk_tb(trace) if frame.f_code.co_name == "__call__"]
     owners = [frame.f_locals.get("self") for frame in frames]
-    return [owner for owner in owners if any(owner is stage for stage in hub.stages)]
+    return [owner for owner in owners if any(owner is stage for stage in hub.relay.stages)]
 
 
 def chosen(sections: Json) -> list[str]:
@@ -70,7 +73,7 @@ async def test_the_traceback_of_a_call_shows_each_stage_once_and_in_order(
         with pytest.raises(UpstreamError) as caught:
             await hub.call(tool, arguments)
 
-        assert passed(hub, caught.value.__traceback__) == list(hub.stages)
+        assert passed(hub, caught.value.__traceback__) == list(hub.relay.stages)
 
 
 async def test_it_does_so_in_a_call_that_runs_in_a_task_of_its_own(tmp_path: Path) -> None:
@@ -80,14 +83,52 @@ async def test_it_does_so_in_a_call_that_runs_in_a_task_of_its_own(tmp_path: Pat
         with pytest.raises(UpstreamError) as caught:
             await hub.call("crash_after_payment", RENT)
 
-        assert passed(hub, caught.value.__traceback__) == list(hub.stages)
+        assert passed(hub, caught.value.__traceback__) == list(hub.relay.stages)
+
+
+def frames_of(task: asyncio.Task[Any]) -> list[str]:
+    """Our own functions that a waiting task is in, from the outermost."""
+    found: list[str] = []
+    waiting: Any = task.get_coro()
+    while isinstance(waiting, CoroutineType):
+        code = waiting.cr_code
+        if "/trunkline/" in code.co_filename:
+            found.append(code.co_qualname)
+        waiting = waiting.cr_await
+    return found
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_a_call_is_followed_from_the_endpoint_to_the_connection_in_fourteen_frames(
+    tmp_path: Path, era: str, transport: str
+) -> None:
+    async with AsyncExitStack() as stack:
+        remote = transport == "http"
+        server: Json = {"url": stack.enter_context(faulty_http())} if remote else faulty()
+        opened = await stack.enter_async_context(gateway(tmp_path, {"slow": server}))
+        http = await stack.enter_async_context(aiohttp.ClientSession())
+        caller = ModernCaller(opened.url, http) if era == "modern" else await LegacyCaller(opened.url, http).open()
+        calling = asyncio.create_task(caller.call("hang"))
+
+        def under_way() -> list[str]:
+            each = [frames_of(task) for task in asyncio.all_tasks()]
+            return next((frames for frames in each if "App.__call__" in frames and "SendStage.__call__" in frames), [])
+
+        await until(lambda: any(name.endswith("Connection.request") for name in under_way()))
+        frames = under_way()
+        calling.cancel()
+        path = frames[frames.index("App.__call__") :]
+        connection = next(number for number, name in enumerate(path) if name.endswith("Connection.request"))
+
+        assert connection < 14, path
 
 
 async def test_a_question_is_put_above_the_lanes_and_a_kept_answer_found_before_a_server_is_chosen(
     tmp_path: Path,
 ) -> None:
     def kinds(hub: Hub) -> list[type[Any]]:
-        return [type(stage) for stage in hub.stages if not isinstance(stage, TaskStage)]
+        return [type(stage) for stage in hub.relay.stages if not isinstance(stage, TaskStage)]
 
     servers = {"till": teller(tmp_path)}
     async with open_hub(make_config(tmp_path / "home", servers, sections=EVERYTHING)) as hub:

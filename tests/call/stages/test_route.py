@@ -305,7 +305,7 @@ async def test_what_a_tool_calls_a_failure_is_an_answer_and_not_tried_elsewhere(
     async with tellers(tmp_path, http) as at:
         answer = await at.modern().call("get_wrong", {"account": "x"})
         refused = await at.modern().call("get_refused", {"account": "x"})
-        standing = [at.hub.standing(name)["health"] for name in ("a", "b")]
+        standing = [at.hub.relay.group_of(name)["health"] for name in ("a", "b")]
 
     assert answer.result["isError"] is True
     assert refused.error["code"] == -32602
@@ -342,15 +342,15 @@ async def test_five_failures_in_a_row_eject_a_server_and_one_good_call_brings_it
         caller = ModernCaller(opened.url, http)
         health: list[str] = []
         for _ in range(5):
-            health.append(opened.hub.standing("a")["health"])
+            health.append(opened.hub.relay.group_of("a")["health"])
             assert (await caller.call("get_balance")).text == "by b"
-        ejected = opened.hub.standing("a")
+        ejected = opened.hub.relay.group_of("a")
         answers = [(await caller.call("get_balance")).text for _ in range(3)]
         passed_by = len(a.seen)
-        await until(lambda: opened.hub.standing("a")["health"] == "half-open")
+        await until(lambda: opened.hub.relay.group_of("a")["health"] == "half-open")
         a.fails = lambda: False
         back = [(await caller.call("get_balance")).text for _ in range(2)]
-        at_last = opened.hub.standing("a")
+        at_last = opened.hub.relay.group_of("a")
 
     assert health == ["well"] * 5
     assert ejected == {"name": "bank", "health": "ejected"}
@@ -370,9 +370,9 @@ async def test_a_probe_that_fails_costs_the_caller_nothing_and_ejects_for_longer
         caller = ModernCaller(opened.url, http)
         for _ in range(5):
             await caller.call("get_balance")
-        await until(lambda: opened.hub.standing("a")["health"] == "half-open")
+        await until(lambda: opened.hub.relay.group_of("a")["health"] == "half-open")
         probed = await caller.call("get_balance")
-        again = opened.hub.standing("a")["health"]
+        again = opened.hub.relay.group_of("a")["health"]
 
     assert probed.text == "by b"
     assert len(a.seen) == 6
@@ -389,7 +389,7 @@ async def test_a_write_may_be_the_probe_and_is_still_done_at_most_once(
         caller = ModernCaller(opened.url, http)
         for _ in range(5):
             await caller.call("get_balance")
-        await until(lambda: opened.hub.standing("a")["health"] == "half-open")
+        await until(lambda: opened.hub.relay.group_of("a")["health"] == "half-open")
         await caller.call("send_money")
 
     assert (a.seen + b.seen).count("send_money") == 1
@@ -681,10 +681,10 @@ async def test_a_change_elsewhere_leaves_the_standing_of_a_group_as_it_was(
         async with gateway(tmp_path, two, sections=sections) as opened:
             await ModernCaller(opened.url, http).call("get_balance")
             await opened.hub.apply(make_config(tmp_path, servers, sections=sections))
-            after = opened.hub.standing("a")
+            after = opened.hub.relay.group_of("a")
             servers["a"] = {**servers["a"], "timeout": 3.0}
             await opened.hub.apply(make_config(tmp_path, servers, sections=sections))
-            changed = opened.hub.standing("a")
+            changed = opened.hub.relay.group_of("a")
 
     assert after["health"] == "ejected"
     assert changed["health"] == "well"

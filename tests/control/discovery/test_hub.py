@@ -112,7 +112,7 @@ async def test_the_calls_of_a_groups_members_are_added_up(tmp_path: Path) -> Non
         found = hub.discovery.get_tool("bank", "get_balance")
         often = hub.discovery.search_tools(sort_by="calls", sort_direction="desc", limit=1).tools[0]
 
-        assert len(hub.tallies.servers) == 2
+        assert len(hub.relay.tallies.servers) == 2
     assert found is not None
     assert (found.stats.total_calls, found.stats.success_rate) == (4, 1.0)
     assert often == found

@@ -26,12 +26,9 @@ class BatchStage:
             same = sameness(call, call.server) if call.cached else ""
             if same:
                 return await self._together(same, call, call_next)
-        return await self._pass(call, call_next)
-
-    async def _pass(self, call: Call, call_next: Handler) -> Reply:
         lane = self.lanes.of(call.server)
         if not lane.try_enter():
-            await lane.enter(call.scope.user or call.caller.owner)
+            await lane.enter(call.scope.holder)
         try:
             return await call_next(call)
         finally:
@@ -39,12 +36,21 @@ class BatchStage:
 
     async def _together(self, key: str, call: Call, call_next: Handler) -> Reply:
         """Equal calls that read share one; who was not the one to ask gets a copy of the answer, and no question."""
-        reply, own = await share(self._flights, key, call, partial(self._pass, call, call_next))
+        reply, own = await share(self._flights, key, call, partial(self._in_lane, call, call_next))
         if own:
             return reply
         if reply.questions or reply.error or b"input_required" in reply.result:
-            return await self._pass(call, call_next)
+            return await self._in_lane(call, call_next)
         return Reply(result=reply.result, modern=reply.modern)
+
+    async def _in_lane(self, call: Call, call_next: Handler) -> Reply:
+        lane = self.lanes.of(call.server)
+        if not lane.try_enter():
+            await lane.enter(call.scope.holder)
+        try:
+            return await call_next(call)
+        finally:
+            lane.leave()
 
 
 def _askable(call: Call) -> bool:

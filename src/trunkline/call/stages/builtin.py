@@ -55,7 +55,7 @@ class BuiltinStage:
         if call.by_search:
             return await self._found(call, call_next)
         if call.name in builtin.NAMES and call.method == "tools/call":
-            view = self._view(call.profile)
+            view = self._view(call.scope.profile)
             unwrap(call, view)  # of one that was made here, no edge did
             if call.by_search:
                 return await self._found(call, call_next)
@@ -63,10 +63,10 @@ class BuiltinStage:
                 if call.name != builtin.SEARCH:
                     return await self._misnamed(call, view)
                 reply = await self._searched(call, view)
-                self._savings.searched(call.profile, call.scope.user, reply.result)
+                self._savings.searched(call.scope.profile, call.scope.user, reply.result)
                 return reply
         elif call.method == "resources/read" and call.name.startswith(builtin.CATALOGUE):
-            view = self._view(call.profile)
+            view = self._view(call.scope.profile)
             if view.resources:
                 return await self._catalogue(call, view, call_next)
         return await call_next(call)
@@ -151,7 +151,7 @@ class BuiltinStage:
 
     async def _found(self, call: Call, call_next: Handler) -> Reply:
         """A call of a tool that was found: arguments that do not fit are told in words that help."""
-        entry = self._view(call.profile).snapshot.tools.get(call.name)
+        entry = self._view(call.scope.profile).snapshot.tools.get(call.name)
         if entry is None:
             return await call_next(call)
         if call.parked is None and not self._asks_for_missing(entry):

@@ -25,7 +25,7 @@ class EntryStage:
         self._snapshot, self._settle, self._options = snapshot, settle, options
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
-        call.snapshot = snapshot = self._snapshot(call.profile)
+        call.snapshot = snapshot = self._snapshot(call.scope.profile)
         if call.parked is not None:
             call.server = call.parked.server
             call.entry = call.entry or resolve(call, snapshot)
@@ -36,7 +36,7 @@ class EntryStage:
             return await call_next(call)  # a task says itself which server it is at
         if entry is None and not snapshot.bare:
             await self._settle()  # its server may only just be starting
-            call.snapshot = snapshot = self._snapshot(call.profile)
+            call.snapshot = snapshot = self._snapshot(call.scope.profile)
             entry = resolve(call, snapshot)
         if entry is not None:
             call.entry = entry

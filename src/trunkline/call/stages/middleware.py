@@ -29,7 +29,7 @@ Choose = Callable[[Entry], Sequence[ToolMiddleware]]
 class MiddlewareStage:
     """A call that somebody may be asked about runs in a task of its own, and waits there for the answer."""
 
-    def __init__(self, choose: Choose, tasks: Tasks, open_page: Callable[[], OpenPage | None]) -> None:
+    def __init__(self, choose: Choose, tasks: Tasks, open_page: OpenPage | None) -> None:
         self._choose, self._tasks, self._open_page = choose, tasks, open_page
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
@@ -41,7 +41,7 @@ class MiddlewareStage:
         if not middleware:
             return await call_next(call)
         own = dataclasses.replace(call)  # the caller's goes on changing with every answer it brings
-        run = _Run(own, call.entry, call_next, create_tool_middleware_chain(middleware), self._open_page())
+        run = _Run(own, call.entry, call_next, create_tool_middleware_chain(middleware), self._open_page)
         if call.ask is not None:
             return await run()
         suspended = Suspended(own)
@@ -76,7 +76,7 @@ class _Run:
         return ToolContext(
             user=call.scope.user,
             thread=call.scope.thread,
-            session=call.caller.owner,
+            session=call.scope.session,
             server=self._entry.server,
             elicitation=asker,
         )

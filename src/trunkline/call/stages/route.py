@@ -43,7 +43,7 @@ class RouteStage:
         async def attempt(server: str) -> Reply:
             return _tell(await call_next(dataclasses.replace(call, server=server, elsewhere=True)), server)
 
-        whose = RouteContext(session_id=call.caller.owner, user_id=call.scope.user, tenant=call.scope.app)
+        whose = RouteContext(session_id=call.scope.session, user_id=call.scope.user, tenant=call.scope.app)
         return await router.run(_tool(call, by_category=bool(self.config.category_mapping)), whose, attempt)
 
     def learn(self, snapshot: Snapshot) -> None:

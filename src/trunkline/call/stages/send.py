@@ -39,8 +39,14 @@ class SendStage:
         if spec is None:
             raise UnreachableError(f"Server {call.server!r} was removed.")
         since = self._tallies.now()
+        repeatable = call.method in REPEATABLE or (call.entry is not None and call.entry.safe_to_repeat)
         try:
-            reply = await (self._resume(call) if call.parked is not None else self._send(call, spec))
+            try:
+                reply = await self._once(call, spec, repeatable)
+            except UpstreamError as error:
+                if not _may_repeat(error, call, repeatable):
+                    raise
+                reply = await self._once(call, spec, repeatable)
         except UpstreamError as error:
             self._report(spec.name, error)
             self._tallies.count(spec.name, _tool(call), since, failed=True, tool_error=False, user=call.scope.user)
@@ -48,49 +54,38 @@ class SendStage:
         self._report(spec.name, None)
         reply.server = spec.name
         if not reply.questions:
-            said = bool(reply.error) or _says_error(reply.result)
-            self._tallies.count(spec.name, _tool(call), since, failed=False, tool_error=said, user=call.scope.user)
-            self._taught(call, not said)
+            failed = bool(reply.error) or _says_error(reply.result)
+            self._tallies.count(spec.name, _tool(call), since, failed=False, tool_error=failed, user=call.scope.user)
+            self._taught(call, not failed)
         return reply
 
-    async def _send(self, call: Call, spec: ServerSpec) -> Reply:
-        repeatable = call.method in REPEATABLE or (call.entry is not None and call.entry.safe_to_repeat)
-        try:
-            return await self._once(call, spec, repeatable)
-        except (SessionLostError, UpstreamTimeoutError) as error:
-            if isinstance(error, UpstreamTimeoutError):
-                raise
-            return await self._once(call, spec, repeatable)  # the server refused it unread: it did not run
-        except UnreachableError:
-            raise
-        except UpstreamError:
-            if not repeatable or call.elsewhere:
-                raise
-            return await self._once(call, spec, repeatable)
-
     async def _once(self, call: Call, spec: ServerSpec, repeatable: bool) -> Reply:
-        connection = await self._pool.take(spec, call.caller)
+        """Send the call, or give the parked one its answers."""
+        parked = cast("Exchange | None", call.parked)
+        if parked is None:
+            connection = await self._pool.take(spec, call.scope, call.caller, tasks=call.with_tasks)
+        else:
+            connection = cast("Connection", parked.connection)
+            parked.listener = call.listener
         reply: Reply | None = None
         try:
-            if call.caller.log_level and not connection.introduction.modern:
-                await _want_log(connection, call)
-            reply = await connection.request(_exchange(call, spec, connection, repeatable))
+            if parked is not None:
+                reply = await connection.resume(parked, call.answers)
+            else:
+                if call.caller.log_level and not connection.introduction.modern:
+                    await _want_log(connection, call)
+                reply = await connection.request(_exchange(call, spec, connection, repeatable))
             return reply
         finally:
             if reply is None or not reply.questions:
                 self._pool.give_back(connection, clean=reply is not None)
 
-    async def _resume(self, call: Call) -> Reply:
-        exchange = cast("Exchange", call.parked)
-        connection = cast("Connection", exchange.connection)
-        exchange.listener = call.listener
-        reply: Reply | None = None
-        try:
-            reply = await connection.resume(exchange, call.answers)
-            return reply
-        finally:
-            if reply is None or not reply.questions:
-                self._pool.give_back(connection, clean=reply is not None)
+
+def _may_repeat(error: UpstreamError, call: Call, repeatable: bool) -> bool:
+    """Whether a failed call is sent once more: it provably did not run, or running twice does no harm."""
+    if call.parked is not None or isinstance(error, (UnreachableError, UpstreamTimeoutError)):
+        return False
+    return isinstance(error, SessionLostError) or (repeatable and not call.elsewhere)
 
 
 def _says_error(result: bytes) -> bool:

@@ -10,11 +10,11 @@ from typing import Any
 from trunkline.call.stage import Handler
 from trunkline.call.tasks import modern
 from trunkline.call.tasks.legacy import LegacyTasks
-from trunkline.call.tasks.log import At, Task, TaskLog, holder_of
+from trunkline.call.tasks.log import At, Task, TaskLog
 from trunkline.errors import RefusedError, UpstreamError
 from trunkline.model import NOTHING, SILENT, Answer, Call, Caller, Parked, Question, Reply, ServerView
 from trunkline.tasks import Tasks
-from trunkline.upstream.pool import TASKS, askable
+from trunkline.upstream.pool import askable
 from trunkline.wire import meta, tasks
 from trunkline.wire.envelope import EMPTY, INVALID_PARAMS, METHOD_NOT_FOUND, error_object, read_string
 from trunkline.wire.era import LATEST_LEGACY, MISSING_CAPABILITY, MODERN_VERSIONS
@@ -142,7 +142,7 @@ class TaskStage:
         snapshot = call.snapshot
         if snapshot and snapshot.bare and not runs_tasks(snapshot.servers[snapshot.bare]):
             return await _unknown(call, call_next)
-        held = self._log.held_by(holder_of(call.scope.user, call.caller.owner), after=_cursor(call))
+        held = self._log.held_by(call.scope.holder, after=_cursor(call))
         found: list[bytes] = []
         for number in list(held)[:PAGE]:
             params = {"taskId": encode(held[number].id)}
@@ -189,7 +189,7 @@ def _ask(call: Call, support: str) -> None:
     if support and runs_tasks(view):
         if tasks.declares(call.caller.capabilities):
             params["task"] = b"{}"
-            call.caller = dataclasses.replace(call.caller, owner=TASKS + call.scope.user)
+            call.with_tasks = True
         elif support == "required":
             raise missing_extension()
     call.params, call.raw_params = params, b""
@@ -218,6 +218,7 @@ async def _send(
         params=full,
         raw_params=b"",
         caller=caller,
+        with_tasks=bool(task.capabilities) and task.at is not At.MODERN,
         server=task.server,
         listener=call.listener if call.caller.modern == caller.modern else SILENT,
         timeout=view.max_timeout if method == "tasks/result" and view is not None else 0.0,
@@ -235,11 +236,11 @@ def _caller(call: Call, task: Task) -> Caller:
             return caller
         capabilities = tasks.declaring(caller.capabilities)
         return dataclasses.replace(
-            caller, modern=True, version=MODERN_VERSIONS[0], capabilities=capabilities, log_level="", owner=""
+            caller, modern=True, version=MODERN_VERSIONS[0], capabilities=capabilities, log_level=""
         )
     if not task.capabilities:
         return dataclasses.replace(caller, modern=False, log_level="")
-    return Caller(False, LATEST_LEGACY, task.capabilities.encode(), user=call.scope.user, owner=TASKS + call.scope.user)
+    return Caller(False, LATEST_LEGACY, task.capabilities.encode())
 
 
 async def _for_legacy(call: Call, task: Task, send: modern.Send) -> Reply:

@@ -144,14 +144,9 @@ class TaskLog:
         if key in self._known:
             return
         self._count += 1
-        self._known[key] = Known(task, holder_of(call.scope.user, call.caller.owner), self._count)
+        self._known[key] = Known(task, call.scope.holder, self._count)
         if len(self._known) > REMEMBERED:
             del self._known[next(iter(self._known))]
-
-
-def holder_of(user: str, session: str) -> str:
-    """Who holds a task: its user, or, where nobody is known, the session that made it; empty when there is none."""
-    return f"user {user}" if user else f"session {session}" if session else ""
 
 
 def no_such_task() -> RefusedError:

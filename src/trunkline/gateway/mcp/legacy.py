@@ -15,13 +15,12 @@ from trunkline.gateway.mcp.lists import Lists, introduce_legacy
 from trunkline.gateway.mcp.sessions import Session, Sessions
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.mcp.subscribers import Subscribers
-from trunkline.hub import Hub
-from trunkline.model import EVERYONE, LIST_METHODS, Answer, Call, Caller, Question, Reply, Scope
+from trunkline.model import LIST_METHODS, Answer, Call, Caller, Question, Reply
+from trunkline.relay import Relay
 from trunkline.tasks import Tasks
 from trunkline.wire.envelope import (
     METHOD_NOT_FOUND,
     Message,
-    error_object,
     read_string,
     write_error,
     write_notification,
@@ -47,11 +46,18 @@ FAREWELL = 2.0
 class LegacyEdge:
     """Keeps the sessions, and answers what comes in them."""
 
-    def __init__(self, hub: Hub, gateway: GatewayConfig, lists: Lists, tasks: Tasks, audience: Subscribers) -> None:
-        self._hub, self._gateway, self._lists, self._tasks = hub, gateway, lists, tasks
-        self._audience = audience
-        self.sessions = Sessions(most=gateway.max_sessions, idle=gateway.session_idle)
-        hub.ask_owner = self._ask_owner
+    def __init__(
+        self,
+        relay: Relay,
+        gateway: GatewayConfig,
+        sessions: Sessions,
+        lists: Lists,
+        tasks: Tasks,
+        subscribers: Subscribers,
+    ) -> None:
+        self._relay, self._gateway, self._lists, self._tasks = relay, gateway, lists, tasks
+        self._subscribers = subscribers
+        self.sessions = sessions
         tasks.start(self._expire(), name="session expiry")
 
     async def post(self, message: Message, params: Members, request: Request) -> None:
@@ -76,8 +82,8 @@ class LegacyEdge:
         if b"text/event-stream" not in headers.get(b"accept", b""):
             raise RefusedError("A GET here wants to accept text/event-stream.", status=406)
         found = session.resumed(headers.get(b"last-event-id", b"").decode("latin-1"))
-        stream, after = found or (session.stand(), -1)
-        if found is not None and stream is not session.standing and not stream.done and stream.attached:
+        stream, after = found or (session.listen(), -1)
+        if found is not None and stream is not session.background and not stream.done and stream.attached:
             stream.hang_up()
         request.on_gone(stream.hang_up)
         session.open_requests += 1
@@ -102,17 +108,18 @@ class LegacyEdge:
             version,
             capabilities if is_object(capabilities) else b"{}",
             params.get("clientInfo", b""),
-            user=request.user,
+            opened_by=request.scope,
             replay=self._gateway.replay_events,
-            profile=request.profile,
         )
-        await self._hub.settle()
-        view = self._hub.view(request.profile)
-        introduction = await self._hub.introduction_for(Caller(modern=False)) if view.snapshot.bare else None
+        await self._relay.settle()
+        view = self._relay.view(request.scope.profile)
+        introduction = (
+            await self._relay.introduction_for(session.scope, Caller(modern=False)) if view.snapshot.bare else None
+        )
         result = introduce_legacy(view, version, introduction)
         for old in self.sessions.add(session):
             await self._end(old)
-        self._audience.join(session)
+        self._subscribers.join(session)
         own: Headers = [(SESSION_HEADER, session.id.encode())]
         _one_answer(request, write_result(message.id, result), streams=_streams(request), headers=own)
 
@@ -125,44 +132,30 @@ class LegacyEdge:
         if not key:
             raise RefusedError("The Mcp-Session-Id header is missing.", hint="Begin with `initialize`.")
         session = self.sessions.get(key)
-        if session is None or (session.user, session.profile) != (request.user, request.profile):
+        if session is None or session.opened_by != request.scope:
             # to a stranger a session is as good as none
             raise RefusedError("There is no such session.", code=-32001, status=404, hint="Begin with `initialize`.")
         return session
 
     async def _end(self, session: Session) -> None:
         self.sessions.remove(session)
-        self._audience.leave(session)
+        self._subscribers.leave(session)
         under_way = list(session.in_flight.values())
         session.close()
         if under_way:
             await asyncio.wait(under_way, timeout=FAREWELL)  # servers hear that their calls are off, before we hang up
         for uri in session.watched:
             try:
-                await self._hub.unwatch(uri)
+                await self._relay.unwatch(uri)
             except TrunklineError:
                 pass  # its server is gone, and with it the subscription
-        await self._hub.end_owner(session.owner)
+        await self._relay.end_session(session.id)
 
     async def _expire(self) -> None:
         while True:
             await asyncio.sleep(EXPIRY_SWEEP)
             for session in self.sessions.expired(time.monotonic()):
                 await self._end(session)
-
-    def _ask_owner(self, owner: str, method: str, params: bytes) -> asyncio.Future[Answer]:
-        session = self.sessions.get(owner.encode())
-        if session is None:
-            future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-            future.set_result(Answer(error=error_object(-32603, "The client is gone.")))
-            return future
-        if not may_ask(Question(method, params), session.capabilities):
-            future = asyncio.get_running_loop().create_future()
-            future.set_result(not_asked(Question(method, params)))
-            return future
-        future = session.ask(session.standing or session.stand(), method, params)
-        asyncio.get_running_loop().call_later(self._gateway.question_timeout, future.cancel)
-        return future
 
     # Messages.
 
@@ -172,12 +165,14 @@ class LegacyEdge:
             if task is not None:
                 task.cancel()
         elif message.method == "notifications/roots/list_changed":
-            self._hub.notify_owner_lines(session.owner, message.method, message.params)
+            self._relay.notify_session(session.id, message.method, message.params)
 
     async def _request(self, session: Session, message: Message, params: Members, request: Request) -> None:
         streams = _streams(request)
-        if message.method in RELAYED or (message.method not in _OWN and self._hub.view(session.profile).snapshot.bare):
-            await self._relay(session, message, params, request)
+        if message.method in RELAYED or (
+            message.method not in _OWN and self._relay.view(session.scope.profile).snapshot.bare
+        ):
+            await self._pass_on(session, message, params, request)
             return
         try:
             text = write_result(message.id, await self._own_result(session, message, params))
@@ -189,11 +184,11 @@ class LegacyEdge:
     async def _own_result(self, session: Session, message: Message, params: Members) -> bytes:
         kind = KINDS.get(message.method)
         if kind is not None:
-            await self._hub.settle()
+            await self._relay.settle()
             cursor = params.get("cursor", b"")
-            view = self._hub.view(session.profile)
-            capabilities = session.capabilities
-            return self._lists.page(view, kind, cursor, modern=False, capabilities=capabilities, user=session.user)
+            view = self._relay.view(session.scope.profile)
+            capabilities, user = session.capabilities, session.scope.user
+            return self._lists.page(view, kind, cursor, modern=False, capabilities=capabilities, user=user)
         match message.method:
             case "ping":
                 return b"{}"
@@ -208,15 +203,15 @@ class LegacyEdge:
     async def _subscribe(self, session: Session, method: str, uri: str) -> bytes:
         if method == "resources/subscribe":
             if uri not in session.watched:
-                reply = await self._hub.watch(uri, session.profile)
+                reply = await self._relay.watch(uri, session.scope.profile)
                 _raise_if_refused(reply)
                 session.watched.add(uri)
         elif uri in session.watched:
             session.watched.discard(uri)
-            await self._hub.unwatch(uri)
+            await self._relay.unwatch(uri)
         return b"{}"
 
-    async def _relay(self, session: Session, message: Message, params: Members, request: Request) -> None:
+    async def _pass_on(self, session: Session, message: Message, params: Members, request: Request) -> None:
         task = request.task
         assert task is not None
         outlet = Outlet(session, request, self._tasks)
@@ -224,18 +219,17 @@ class LegacyEdge:
             message.method,
             read_string(params.get(NAMED_BY.get(message.method, ""), b"")),
             params,
-            scope=Scope(user=session.user) if session.user else EVERYONE,
+            scope=session.scope,
             caller=session.caller,
             listener=outlet,
             raw_params=message.params,
             ask=partial(self._ask, session, outlet),
-            profile=session.profile,
         )
         request.on_gone(lambda: outlet.caller_left(task))
         session.in_flight[message.id] = task
         session.open_requests += 1
         try:
-            reply = await self._hub.relay(self._hub.enter(call))
+            reply = await self._relay.handle(self._relay.enter(call))
             text = (
                 write_error(message.id, reply.error) if reply.error else write_result(message.id, legacy_result(reply))
             )

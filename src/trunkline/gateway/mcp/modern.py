@@ -18,8 +18,8 @@ from trunkline.gateway.mcp.sessions import LEVELS
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.mcp.subscribers import Subscriber, Subscribers
 from trunkline.gateway.mcp.task_news import TaskNews
-from trunkline.hub import Hub
-from trunkline.model import EVERYONE, LIST_METHODS, Call, Caller, Kind, Question, Reply, Scope
+from trunkline.model import LIST_METHODS, Call, Caller, Kind, Question, Reply, Scope
+from trunkline.relay import Relay
 from trunkline.tasks import Tasks
 from trunkline.wire import meta
 from trunkline.wire.envelope import (
@@ -66,10 +66,10 @@ REMOVED = frozenset(
 class ModernEdge:
     """Answers modern requests, one by one."""
 
-    def __init__(self, hub: Hub, lists: Lists, tasks: Tasks, audience: Subscribers) -> None:
-        self._hub, self._lists, self._tasks, self._audience = hub, lists, tasks, audience
-        gateway = hub.config.gateway
-        self._parking = Parking(most=gateway.max_parked, seconds=gateway.question_timeout, withdraw=hub.withdraw)
+    def __init__(self, relay: Relay, lists: Lists, tasks: Tasks, subscribers: Subscribers) -> None:
+        self._relay, self._lists, self._tasks, self._subscribers = relay, lists, tasks, subscribers
+        gateway = relay.config.gateway
+        self._parking = Parking(most=gateway.max_parked, seconds=gateway.question_timeout, withdraw=relay.withdraw)
 
     async def post(self, message: Message, params: Members, request: Request) -> None:
         """Answer one message."""
@@ -82,9 +82,9 @@ class ModernEdge:
         check_headers(request.headers, version=own.version, method=message.method, params=params)
         meta.check_version(own.version)
         if message.method in RELAYED or (
-            message.method not in _OWN and self._bare_knows(message.method, request.profile)
+            message.method not in _OWN and self._bare_knows(message.method, request.scope.profile)
         ):
-            await self._relay(message, params, own, request)
+            await self._pass_on(message, params, own, request)
         elif message.method == "subscriptions/listen":
             await self._listen(message, params, own, request)
         else:
@@ -94,45 +94,45 @@ class ModernEdge:
     async def _own_result(self, message: Message, params: Members, own: meta.Meta, request: Request) -> bytes:
         kind = KINDS.get(message.method)
         if kind is not None:
-            await self._hub.settle()
+            await self._relay.settle()
             cursor = params.get("cursor", b"")
-            view = self._hub.view(request.profile)
-            return self._lists.page(view, kind, cursor, modern=True, capabilities=own.capabilities, user=request.user)
+            view = self._relay.view(request.scope.profile)
+            user = request.scope.user
+            return self._lists.page(view, kind, cursor, modern=True, capabilities=own.capabilities, user=user)
         if message.method == "server/discover":
-            await self._hub.settle()
-            return introduce_modern(self._hub.view(request.profile))
+            await self._relay.settle()
+            return introduce_modern(self._relay.view(request.scope.profile))
         raise RefusedError(f"There is no method {message.method!r}.", code=METHOD_NOT_FOUND, status=404)
 
     def _bare_knows(self, method: str, profile: str) -> bool:
         # A server that stands alone answers for itself, whatever extensions it has.
-        return method not in REMOVED and bool(self._hub.view(profile).snapshot.bare)
+        return method not in REMOVED and bool(self._relay.view(profile).snapshot.bare)
 
     # Calls.
 
-    async def _relay(self, message: Message, params: Members, own: meta.Meta, request: Request) -> None:
+    async def _pass_on(self, message: Message, params: Members, own: meta.Meta, request: Request) -> None:
         name = read_string(params.get(NAMED_BY.get(message.method, ""), b""))
         outlet = Outlet(request, self._tasks, own.log_level)
         call = Call(
             message.method,
             name,
             params,
-            scope=Scope(user=request.user) if request.user else EVERYONE,
-            caller=Caller(True, own.version, own.capabilities, own.client_info, own.log_level, request.user),
+            scope=request.scope,
+            caller=Caller(True, own.version, own.capabilities, own.client_info, own.log_level),
             listener=outlet,
             raw_params=message.params,
-            profile=request.profile,
         )
         passed_on = [name for name in request.headers if name.startswith(PARAM)]
         if passed_on:
             call.headers = {name: request.headers[name] for name in passed_on}
         if message.method == "tools/call":
-            entry = self._hub.view(request.profile).snapshot.tools.get(name)
+            entry = self._relay.view(request.scope.profile).snapshot.tools.get(name)
             if entry is not None and entry.headers:
                 check_param_headers(request.headers, dict(entry.headers), params.get("arguments", b""))
         assert request.task is not None
         request.on_gone(request.task.cancel)
         try:
-            reply = await self._reply(self._hub.enter(call))
+            reply = await self._reply(self._relay.enter(call))
         except TrunklineError as error:
             await outlet.finish(write_error(message.id, error_of(error, modern=True, uri=name)), *status_of(error))
             return
@@ -151,13 +151,13 @@ class ModernEdge:
         if is_ours(state):
             found = self._parking.claim(state, call)
             if isinstance(found, bytes):
-                return self._bound(call, await self._hub.relay(_with_state(call, found)))
+                return self._bound(call, await self._relay.handle(_with_state(call, found)))
             parked = found
             call.params = {name: value for name, value in call.params.items() if name not in _RETRY}
             call.raw_params = b""
             if parked is None and not all(accepted(answer) for answer in answers.values()):
                 return Reply(error=error_object(-32603, "What the server wants opened was not opened."))
-        reply = await (self._hub.resume(call, parked, answers) if parked is not None else self._hub.relay(call))
+        reply = await (self._relay.resume(call, parked, answers) if parked is not None else self._relay.handle(call))
         missing: list[Question] = []
         while reply.questions and reply.parked is not None:
             asked = {key: one for key, one in reply.questions.items() if may_ask(one, call.caller.capabilities)}
@@ -167,7 +167,7 @@ class ModernEdge:
                 return Reply(result=input_required(asked, state), modern=True)
             refused = {key: not_asked(one) for key, one in reply.questions.items() if key not in asked}
             missing += [reply.questions[key] for key in refused]
-            reply = await self._hub.resume(call, reply.parked, refused)
+            reply = await self._relay.resume(call, reply.parked, refused)
         missing += reply.refused
         if missing and reply.error:
             return Reply(error=capability_missing(missing), modern=True)
@@ -191,7 +191,7 @@ class ModernEdge:
 
     def _goes_to_legacy(self, call: Call) -> bool:
         """Whether the call's server is a legacy one, which has no states of its own."""
-        snapshot = self._hub.view(call.profile).snapshot
+        snapshot = self._relay.view(call.scope.profile).snapshot
         entry = resolve(call, snapshot)
         view = snapshot.servers.get((entry.members or (entry.server,))[0] if entry is not None else snapshot.bare)
         return view is not None and view.introduction is not None and not view.introduction.modern
@@ -209,39 +209,38 @@ class ModernEdge:
         if "taskIds" in wanted and not declares(own.capabilities):
             raise missing_extension()
         stream = Stream()
-        ear = ListenStream(stream, message.id, wanted, request.profile)
+        subscriber = ListenStream(stream, message.id, wanted, request.scope)
         if wanted.get("taskIds"):
-            scope = Scope(user=request.user) if request.user else EVERYONE
-            caller = Caller(True, own.version, own.capabilities, own.client_info, user=request.user)
-            ear.news = TaskNews(self._hub, self._tasks, caller, scope, ear.tell)
+            caller = Caller(True, own.version, own.capabilities, own.client_info)
+            subscriber.news = TaskNews(self._relay, self._tasks, caller, request.scope, subscriber.tell)
         request.on_gone(stream.finish)
         try:
-            await self._watch(ear)
-            self._audience.join(ear)
-            if ear.news is not None:
-                await ear.news.follow([str(id) for id in wanted["taskIds"]])
-            ear.acknowledge()
+            await self._watch(subscriber)
+            self._subscribers.join(subscriber)
+            if subscriber.news is not None:
+                await subscriber.news.follow([str(id) for id in wanted["taskIds"]])
+            subscriber.acknowledge()
             await stream.pump(request)
         finally:
-            self._audience.leave(ear)
-            if ear.news is not None:
-                ear.news.close()
-            for uri in ear.uris:
+            self._subscribers.leave(subscriber)
+            if subscriber.news is not None:
+                subscriber.news.close()
+            for uri in subscriber.uris:
                 await self._unwatch(uri)
 
-    async def _watch(self, ear: ListenStream) -> None:
+    async def _watch(self, subscriber: ListenStream) -> None:
         """Follow the resources that a subscription names; those that cannot be followed are not granted."""
-        asked, ear.uris = ear.uris, set()
+        asked, subscriber.uris = subscriber.uris, set()
         for uri in asked:
             try:
-                if not (await self._hub.watch(uri, ear.profile)).error:
-                    ear.uris.add(uri)
+                if not (await self._relay.watch(uri, subscriber.scope.profile)).error:
+                    subscriber.uris.add(uri)
             except TrunklineError:
                 continue
 
     async def _unwatch(self, uri: str) -> None:
         try:
-            await self._hub.unwatch(uri)
+            await self._relay.unwatch(uri)
         except TrunklineError:
             pass  # its server is gone, and with it the subscription
 
@@ -285,8 +284,8 @@ class Outlet:
 class ListenStream(Subscriber):
     """One open subscription."""
 
-    def __init__(self, stream: Stream, id: bytes, wanted: dict[str, Any], profile: str) -> None:
-        self._stream, self._id, self.profile = stream, id, profile
+    def __init__(self, stream: Stream, id: bytes, wanted: dict[str, Any], scope: Scope) -> None:
+        self._stream, self._id, self.scope = stream, id, scope
         self._kinds = {kind for key, kind in _LIST_KEYS.items() if wanted.get(key) is True}
         asked: list[Any] = wanted.get("resourceSubscriptions") or []
         self.uris: set[str] = {str(uri) for uri in asked}

@@ -93,7 +93,7 @@ def _context(call: Call) -> bytes:
     arguments = call.params.get("arguments", b"{}")
     return context_of(
         call.scope.user.encode(),
-        call.profile.encode(),
+        call.scope.profile.encode(),
         call.method.encode(),
         call.name.encode(),
         encode_sorted(decode(arguments)),

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import secrets
 import time
 from collections import OrderedDict
 from typing import Any
 
-from trunkline.call.tasks.log import At, Known, holder_of
+from trunkline.call.tasks.log import At, Known
 from trunkline.errors import RefusedError
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.mcp.subscribers import Subscriber
-from trunkline.model import Answer, Caller, Kind
+from trunkline.model import Answer, Caller, Kind, Question, Scope
 from trunkline.wire.envelope import Message, error_object, read_string, write_notification, write_request
 from trunkline.wire.members import encode, read_members, write_members
+from trunkline.wire.questions import may_ask, not_asked
 from trunkline.wire.tasks import legacy_state
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -26,12 +28,11 @@ FINISHED_KEPT = 8
 class Session(Subscriber):
     """One legacy caller."""
 
-    def __init__(
-        self, version: str, capabilities: bytes, client_info: bytes, *, user: str, replay: int, profile: str = ""
-    ) -> None:
-        self.id = self.owner = secrets.token_urlsafe(24)
+    def __init__(self, version: str, capabilities: bytes, client_info: bytes, *, opened_by: Scope, replay: int) -> None:
+        self.id = secrets.token_urlsafe(24)
         self.version, self.capabilities, self.client_info = version, capabilities, client_info
-        self.user, self.profile = user, profile
+        self.opened_by = opened_by
+        self.scope = dataclasses.replace(opened_by, session=self.id)
         self.log_level = ""
         self.last_seen = time.monotonic()
         self.in_flight: dict[bytes, asyncio.Task[Any]] = {}
@@ -42,7 +43,7 @@ class Session(Subscriber):
         self._question_numbers = itertools.count(1)
         self._stream_numbers = itertools.count(1)
         self._streams: OrderedDict[str, Stream] = OrderedDict()
-        self.standing: Stream | None = None
+        self.background: Stream | None = None
         """The stream of a GET, for what belongs to no call."""
         self._caller: Caller | None = None
 
@@ -50,9 +51,7 @@ class Session(Subscriber):
     def caller(self) -> Caller:
         """How calls of this session are known."""
         if self._caller is None:
-            self._caller = Caller(
-                False, self.version, self.capabilities, self.client_info, self.log_level, self.user, self.id
-            )
+            self._caller = Caller(False, self.version, self.capabilities, self.client_info, self.log_level)
         return self._caller
 
     def set_level(self, level: str) -> None:
@@ -103,12 +102,12 @@ class Session(Subscriber):
         stream = self._streams.get(key)
         return (stream, int(number)) if stream is not None and number.isdigit() and len(number) < 10 else None
 
-    def stand(self) -> Stream:
-        """The standing stream for a new reader; whoever read before is let go."""
-        if self.standing is None or self.standing.done:
-            self.standing = self.new_stream()
-        self.standing.hang_up()
-        return self.standing
+    def listen(self) -> Stream:
+        """The stream for what belongs to no call, for a new reader; whoever read before is let go."""
+        if self.background is None or self.background.done:
+            self.background = self.new_stream()
+        self.background.hang_up()
+        return self.background
 
     # What is heard outside calls.
 
@@ -120,7 +119,7 @@ class Session(Subscriber):
             self._hear("notifications/resources/updated", params)
 
     def task_changed(self, known: Known, method: str, params: bytes) -> None:
-        if known.holder != holder_of(self.user, self.id):
+        if known.holder != self.scope.holder:
             return
         members = read_members(params)
         state = {**members, "taskId": encode(known.task.id)}
@@ -142,19 +141,19 @@ class Session(Subscriber):
         self.drain()
 
     def drain(self) -> None:
-        if self.standing is not None:
-            self.standing.finish()
+        if self.background is not None:
+            self.background.finish()
 
     def _hear(self, method: str, params: bytes) -> None:
-        if self.standing is not None and (self.standing.attached or self._replay):
-            self.standing.push(write_notification(method, params), droppable=True)
+        if self.background is not None and (self.background.attached or self._replay):
+            self.background.push(write_notification(method, params), droppable=True)
 
 
 class Sessions:
     """All sessions, the longest idle first; bounded in number and idle time."""
 
-    def __init__(self, *, most: int, idle: float) -> None:
-        self._most, self._idle = most, idle
+    def __init__(self, *, most: int, idle: float, question_timeout: float) -> None:
+        self._most, self._idle, self._question_timeout = most, idle, question_timeout
         self._all: OrderedDict[str, Session] = OrderedDict()
 
     def __len__(self) -> int:
@@ -176,6 +175,19 @@ class Sessions:
             session.last_seen = time.monotonic()
             self._all.move_to_end(session.id)
         return session
+
+    def ask(self, session_id: str, method: str, params: bytes) -> asyncio.Future[Answer]:
+        """Ask a caller what its server asks outside a call."""
+        loop = asyncio.get_running_loop()
+        session, question = self.get(session_id.encode()), Question(method, params)
+        if session is not None and may_ask(question, session.capabilities):
+            future = session.ask(session.background or session.listen(), method, params)
+            loop.call_later(self._question_timeout, future.cancel)
+            return future
+        future = loop.create_future()
+        gone = Answer(error=error_object(-32603, "The client is gone."))
+        future.set_result(gone if session is None else not_asked(question))
+        return future
 
     def remove(self, session: Session) -> None:
         """Forget a session."""

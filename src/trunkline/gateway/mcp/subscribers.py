@@ -6,8 +6,8 @@ from collections import Counter
 
 from trunkline.call.tasks.log import Known
 from trunkline.errors import UnknownNameError
-from trunkline.hub import Hub
-from trunkline.model import Kind, View
+from trunkline.model import EVERYONE, Kind, View
+from trunkline.relay import Relay
 from trunkline.tools.builtin import CATALOGUE
 from trunkline.wire.envelope import read_string
 from trunkline.wire.members import encode, read_members
@@ -16,8 +16,7 @@ from trunkline.wire.members import encode, read_members
 class Subscriber:
     """One listener; it hears what it does not override as nothing."""
 
-    owner = ""
-    profile = ""
+    scope = EVERYONE
 
     def changed(self, kind: Kind) -> None:
         """A list changed."""
@@ -38,40 +37,41 @@ class Subscriber:
 class Subscribers:
     """Passes what servers say on to those who may hear it."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._ears: dict[int, Subscriber] = {}
+    def __init__(self, relay: Relay) -> None:
+        self._all: dict[int, Subscriber] = {}
         self._listening: Counter[str] = Counter()
         self._shown: dict[str, View] = {}
-        self._hub = hub
-        self._forget = [hub.on_change(self._changed), hub.on_heard(self._heard)]
+        self._relay = relay
+        self._forget = [relay.on_change(self._changed), relay.on_heard(self._heard)]
 
-    def join(self, ear: Subscriber) -> None:
+    def join(self, subscriber: Subscriber) -> None:
         """Listen from now on."""
-        if not self._listening[ear.profile]:
-            self._shown[ear.profile] = self._hub.view(ear.profile)  # since the last one left, nobody kept it up
-        self._listening[ear.profile] += 1
-        self._ears[id(ear)] = ear
+        profile = subscriber.scope.profile
+        if not self._listening[profile]:
+            self._shown[profile] = self._relay.view(profile)  # since the last one left, nobody kept it up
+        self._listening[profile] += 1
+        self._all[id(subscriber)] = subscriber
 
-    def leave(self, ear: Subscriber) -> None:
+    def leave(self, subscriber: Subscriber) -> None:
         """Stop listening."""
-        if self._ears.pop(id(ear), None) is not None:
-            self._listening[ear.profile] -= 1
+        if self._all.pop(id(subscriber), None) is not None:
+            self._listening[subscriber.scope.profile] -= 1
 
     def drain(self) -> None:
         """Say goodbye to everyone."""
         for forget in self._forget:
             forget()
-        for ear in list(self._ears.values()):
-            ear.drain()
+        for subscriber in list(self._all.values()):
+            subscriber.drain()
 
     def _changed(self, kinds: frozenset[Kind]) -> None:
         news = {profile: self._news(profile, kinds) for profile, count in self._listening.items() if count}
-        for ear in list(self._ears.values()):
-            lists, catalogue = news[ear.profile]
+        for subscriber in list(self._all.values()):
+            lists, catalogue = news[subscriber.scope.profile]
             for kind in lists:
-                ear.changed(kind)
+                subscriber.changed(kind)
             if catalogue:
-                ear.updated(CATALOGUE, encode({"uri": CATALOGUE}))
+                subscriber.updated(CATALOGUE, encode({"uri": CATALOGUE}))
 
     def _news(self, profile: str, kinds: frozenset[Kind]) -> tuple[frozenset[Kind], bool]:
         """Of the lists that changed, those that look different to callers of a profile; and whether our catalogue does.
@@ -80,7 +80,7 @@ class Subscribers:
         """
         before = self._shown[profile]
         try:
-            now = self._shown[profile] = self._hub.view(profile)
+            now = self._shown[profile] = self._relay.view(profile)
         except UnknownNameError:  # it was just taken out of the configuration
             return frozenset(), False
         if profile or before.searching or now.searching:
@@ -94,22 +94,23 @@ class Subscribers:
             return
         if method.startswith("notifications/tasks"):
             own = read_string(read_members(params).get("taskId", b"")) if params else ""
-            known = self._hub.task_log.find(server, own)
+            known = self._relay.task_log.find(server, own)
             if known is not None:
-                for ear in list(self._ears.values()):
-                    ear.task_changed(known, method, params)
+                for subscriber in list(self._all.values()):
+                    subscriber.task_changed(known, method, params)
             return
         if method == "notifications/resources/updated":
             uri = read_string(read_members(params).get("uri", b"")) if params else ""
-            for ear in list(self._ears.values()):
-                ear.updated(uri, params)
+            for subscriber in list(self._all.values()):
+                subscriber.updated(uri, params)
             return
-        for ear in list(self._ears.values()):
-            if (not owner or owner == ear.owner) and (not ear.profile or self._has(ear.profile, server)):
-                ear.said(method, params)
+        for subscriber in list(self._all.values()):
+            scope = subscriber.scope
+            if (not owner or owner == scope.session) and (not scope.profile or self._has(scope.profile, server)):
+                subscriber.said(method, params)
 
     def _has(self, profile: str, server: str) -> bool:
         try:
-            return server in self._hub.view(profile).snapshot.servers
+            return server in self._relay.view(profile).snapshot.servers
         except UnknownNameError:
             return False

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from trunkline.call.tasks.log import At, Task
 from trunkline.errors import TrunklineError
-from trunkline.hub import Hub
 from trunkline.model import Call, Caller, Scope
+from trunkline.relay import Relay
 from trunkline.tasks import Tasks
 from trunkline.wire.members import encode, read_members, write_members
 
@@ -20,9 +20,9 @@ class TaskNews:
     """Follows tasks from `follow` to `close`, and tells of them in this era's words."""
 
     def __init__(
-        self, hub: Hub, tasks: Tasks, caller: Caller, scope: Scope, tell: Callable[[str, bytes], None]
+        self, relay: Relay, tasks: Tasks, caller: Caller, scope: Scope, tell: Callable[[str, bytes], None]
     ) -> None:
-        self._hub, self._tasks, self._caller, self._scope, self._tell = hub, tasks, caller, scope, tell
+        self._relay, self._tasks, self._caller, self._scope, self._tell = relay, tasks, caller, scope, tell
         self._followed: dict[str, Task] = {}
         self._early: list[bytes] | None = []
         self._looking: dict[str, bool] = {}
@@ -32,9 +32,9 @@ class TaskNews:
         """Follow those tasks that are this caller's and whose server agrees."""
         for id in list(dict.fromkeys(ids))[:AT_MOST]:
             try:
-                task = self._hub.task_log.read(self._about(id), id)
+                task = self._relay.task_log.read(self._about(id), id)
                 self._followed[id] = task
-                if task.at is At.HERE or not await self._hub.follow_task(task):
+                if task.at is At.HERE or not await self._relay.follow_task(task):
                     del self._followed[id]
             except TrunklineError:
                 continue
@@ -66,14 +66,14 @@ class TaskNews:
     def close(self) -> None:
         """Follow nothing any longer."""
         for task in self._followed.values():
-            self._hub.unfollow_task(task)
+            self._relay.unfollow_task(task)
         self._followed.clear()
 
     async def _look(self, task: Task) -> None:
         try:
             while task.id in self._followed:
                 self._looking[task.id] = False
-                reply = await self._hub.relay(self._about(task.id))
+                reply = await self._relay.handle(self._about(task.id))
                 if not reply.error:
                     members = read_members(reply.result)
                     self._push(write_members({name: value for name, value in members.items() if name != "resultType"}))

@@ -98,7 +98,7 @@ def _listed(spec: ServerSpec, lists: dict[Kind, Listing]) -> Listing:
     return found
 
 
-def _unheard(line: ConnectionKey, method: str, params: bytes) -> None:
+def _unheard(key: ConnectionKey, method: str, params: bytes) -> None:
     """Whoever only reads a list once need not follow it."""
 
 

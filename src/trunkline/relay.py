@@ -1,0 +1,412 @@
+"""The relay: joins the data path and the control path, and owns everything that lives."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from trunkline.balance.budget import RetryBudget
+from trunkline.call.lanes import Lane, Lanes, Limits
+from trunkline.call.middleware.chain import ToolMiddleware
+from trunkline.call.middleware.policy import Policy
+from trunkline.call.stage import Handler, Stage, join
+from trunkline.call.stages.batch import BatchStage
+from trunkline.call.stages.builtin import BuiltinStage, unwrap
+from trunkline.call.stages.cache import CacheStage
+from trunkline.call.stages.elicit import ElicitStage
+from trunkline.call.stages.entry import EntryStage, find_resource, unknown
+from trunkline.call.stages.middleware import MiddlewareStage
+from trunkline.call.stages.route import RouteStage
+from trunkline.call.stages.send import SendStage
+from trunkline.call.stages.tasks import TaskStage
+from trunkline.call.suspended import Suspended
+from trunkline.call.tasks.log import At, Task, TaskLog
+from trunkline.config.options import Config, ServerSpec
+from trunkline.control.fleet import Fleet
+from trunkline.control.history import History
+from trunkline.control.list_store import ListStore
+from trunkline.control.merging import options_of
+from trunkline.control.registry import Changed, Registry
+from trunkline.control.search import Searching
+from trunkline.control.supervisor import Supervisor
+from trunkline.control.views import Views
+from trunkline.errors import ConfigError, UpstreamError
+from trunkline.model import Answer, Call, Caller, Introduction, Parked, Reply, Scope, ServerView, Snapshot, View
+from trunkline.questions.bridge import OpenPage
+from trunkline.storage.keyfile import seal_key
+from trunkline.tasks import Tasks, open_tasks
+from trunkline.telemetry.savings import Savings
+from trunkline.telemetry.tally import Tallies
+from trunkline.tool import NO_OPTIONS, ToolOptions
+from trunkline.tools.builtin import CALL, CATALOGUE
+from trunkline.upstream.connection import Connection
+from trunkline.upstream.exchange import Exchange
+from trunkline.upstream.local import Mounted
+from trunkline.upstream.pool import ConnectionKey, Pool, PoolEvents, askable, open_pool
+from trunkline.wire.envelope import error_object
+from trunkline.wire.seal import Seal
+
+if TYPE_CHECKING:
+    from trunkline.authoring.server import MCPServerBase
+    from trunkline.control.finding import Found
+
+Heard = Callable[[str, str, str, bytes], None]
+"""Takes what a server said outside a call: server, owner of the connection or empty, method, params."""
+
+_CHANGES = ("list_changed", "resources/updated")
+"""After these, what a server said before may no longer be true."""
+
+
+def _nobody(session: str, method: str, params: bytes) -> asyncio.Future[Answer]:
+    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    future.set_result(Answer(error=error_object(-32601, f"Nobody can be asked {method!r}.")))
+    return future
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What whoever serves callers does for the relay."""
+
+    ask_session: Callable[[str, str, bytes], asyncio.Future[Answer]] = _nobody
+    """Asks the caller of a session what a server asks outside a call."""
+    open_page: OpenPage | None = None
+    """Lets a person answer what must not pass the caller."""
+
+
+class Relay:
+    """Every configured server behind one line of stages. Open it with `open_relay`."""
+
+    def __init__(self, config: Config, tasks: Tasks, edge: Edge) -> None:
+        self.config = config
+        self._tasks, self._edge = tasks, edge
+        self._mounted: dict[str, ServerSpec] = {}
+        self._registry = Registry(config, self._learn)
+        self._views = Views(config)
+        self._fleet = Fleet(self._registry, ListStore(config.home), tasks)
+        self._searching = Searching(config.search, config.home, tasks)
+        self._hearers: list[Heard] = []
+        self._followers: list[Callable[[Snapshot], None]] = []
+        self._news = asyncio.Event()
+        self.history = History(config.home / "history", tasks=tasks)
+        """How the servers' tools changed, across restarts."""
+        self.middlewares: list[ToolMiddleware] = []
+        """What runs around every call of a tool, the outermost first."""
+        self.tallies = Tallies(time.monotonic)
+        """How calls went, by server and by tool."""
+        self.savings = Savings()
+        """What callers were spared who search."""
+        self._cache: CacheStage | None = None
+        self._routes = RouteStage({}, config.router)
+        self._lanes = Lanes(self._limits)
+        self.task_log = TaskLog(Seal(lambda: seal_key(config.home)))
+        self._task_stage = TaskStage(
+            self.task_log, tasks, most=config.gateway.max_parked, seconds=config.gateway.question_timeout
+        )
+
+    def _join(self) -> None:
+        """Join the stages: the one place where their order is written. Calls under way keep those they began with."""
+        config = self.config
+        if (config.groups, config.router) != (self._routes.groups, self._routes.config):
+            self._routes = RouteStage(config.groups, config.router)
+        self._cache = CacheStage(config.cache, self._unit, self._identity) if config.cache.enabled else None
+        policy = Policy(config.middleware, self.middlewares, RetryBudget(ratio=config.router.retry_ratio))
+        self._lanes.refresh()
+        self.stages: tuple[Stage, ...] = (
+            BuiltinStage(self.view, self._find, config, self.savings),
+            EntryStage(
+                lambda profile: self.view(profile).snapshot,
+                lambda: self._registry.settle(self.config.gateway.settle),
+                self._options,
+            ),
+            MiddlewareStage(policy, self._tasks, self._edge.open_page),
+            *((self._cache,) if self._cache is not None else ()),
+            *((self._routes,) if config.groups else ()),
+            ElicitStage(self.withdraw),
+            self._task_stage,
+            BatchStage(self._lanes, coalesce=config.batcher.coalesce),
+            SendStage(self._fleet.pool, self._fleet.specs, self._fleet.report, self.tallies, self._taught),
+        )
+        self.handle: Handler = join(self.stages)
+        """Passes one call through the stages."""
+
+    # Calls.
+
+    def enter(self, call: Call) -> Call:
+        """Take a call as its caller means it: one of `call_tool` is a call of the tool that it names."""
+        if call.name == CALL:
+            unwrap(call, self.view(call.scope.profile))
+        return call
+
+    async def resume(self, call: Call, parked: Parked, answers: Mapping[str, Answer]) -> Reply:
+        """Give a call that asked something its answers."""
+        call.parked, call.answers = parked, answers
+        return await self.handle(call)
+
+    def withdraw(self, parked: Parked | None) -> None:
+        """Nobody will answer: the server is told that the call is off."""
+        if isinstance(parked, Suspended):
+            parked.withdraw()
+        elif isinstance(parked, Exchange):
+            connection = cast("Connection", parked.connection)
+            connection.cancel(parked, "Nobody answered the question.")
+            self._fleet.pool.give_back(connection, clean=False)
+
+    # What is known.
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is known at this moment."""
+        return self._registry.snapshot
+
+    def view(self, profile: str = "") -> View:
+        """What the callers of a profile have, and what lists show them; without a name, those of `/mcp`."""
+        return self._views.of(profile, self._registry.snapshot)
+
+    def servers(self) -> list[ServerView]:
+        """Every server, and how it fares."""
+        return list(self.snapshot.servers.values())
+
+    async def ready(self, seconds: float) -> None:
+        """Wait until every server was reached or failed once, at most so long."""
+        await self._fleet.ready(seconds)
+
+    async def settle(self) -> None:
+        """Wait a moment for servers of which nothing is known yet, and have stale lists read again."""
+        await self._registry.settle(self.config.gateway.settle)
+        await self._fleet.refresh()
+
+    async def introduction_for(self, scope: Scope, caller: Caller) -> Introduction | None:
+        """What the one server of bare mode says of itself to such a caller; `None` when nothing is known of it."""
+        view = self.snapshot.servers.get(self.snapshot.bare)
+        spec = self._fleet.specs.get(self.snapshot.bare)
+        if spec is None or view is None:
+            return None
+        if spec.lifecycle == "transient":
+            return view.introduction
+        try:
+            return (await self._fleet.pool.take(spec, scope, caller)).introduction
+        except UpstreamError:
+            return view.introduction
+
+    def last_words(self, server: str) -> str:
+        """What a server last wrote to its standard error: for its operator, not for callers."""
+        return self._fleet.last_words(server)
+
+    def lane(self, server: str) -> Lane:
+        """How many calls a server has, and how many wait."""
+        return self._lanes.of(server)
+
+    def group_of(self, server: str) -> dict[str, str]:
+        """The group that a server is in, and how it fares there; empty when it is in none."""
+        for name, router in self._routes.routers.items():
+            state = router.states().get(server)
+            if state is not None:
+                return {"name": name, "health": state.phase.value}
+        return {}
+
+    @property
+    def cache_stats(self) -> dict[str, Any] | None:
+        """How well the cache does; `None` when there is none."""
+        return dataclasses.asdict(self._cache.cache.get_stats()) if self._cache is not None else None
+
+    # Finding.
+
+    async def find(self, query: str | Sequence[str], snapshot: Snapshot, scope: Scope, **criteria: Any) -> list[Found]:
+        """The tools in a caller's snapshot that fit a prompt best, or each of several queries."""
+        return await self._searching.find(
+            query,
+            snapshot,
+            newest=self.snapshot,
+            user=scope.user,
+            thread=scope.thread or scope.session,
+            **criteria,
+        )
+
+    async def _find(self, call: Call, query: str, snapshot: Snapshot, limit: int) -> list[Found]:
+        can_be_asked = askable(call.caller.capabilities) != b"{}"
+        return await self.find(query, snapshot, call.scope, limit=limit, askable=can_be_asked)
+
+    async def keep_index(self) -> None:
+        """Have tools ready to be found before anybody searches, for as long as some profile searches; run as a task."""
+        while True:
+            self._news.clear()
+            snapshot = self.snapshot
+            if any(self.view(profile).searching for profile in ("", *self.config.profiles)):
+                await self._searching.index(snapshot)
+            await self._news.wait()
+
+    def _taught(self, call: Call, well: bool) -> None:
+        if call.entry is not None and call.method == "tools/call":
+            scope = call.scope
+            self._searching.learn(scope.user, scope.thread or scope.session, call.entry, well=well)
+
+    # What happens outside calls.
+
+    def on_change(self, listener: Changed) -> Callable[[], None]:
+        """Hear which lists changed; call what is returned to stop."""
+        return self._registry.listen(listener)
+
+    def on_heard(self, listener: Heard) -> Callable[[], None]:
+        """Hear what servers say outside calls; call what is returned to stop."""
+        self._hearers.append(listener)
+        return lambda: self._hearers.remove(listener) if listener in self._hearers else None
+
+    def follow(self, follower: Callable[[Snapshot], None]) -> None:
+        """Have every snapshot from now on, and the present one."""
+        self._followers.append(follower)
+        follower(self.snapshot)
+
+    async def watch(self, uri: str, profile: str = "") -> Reply:
+        """Follow a resource that a profile has; its changes reach `on_heard`."""
+        if uri == CATALOGUE and self.view(profile).resources:
+            return Reply(result=b"{}")  # whoever hears of changed lists hears of it
+        return await self._supervisor_of(uri, "resources/subscribe", self.view(profile).snapshot).watch(uri)
+
+    async def unwatch(self, uri: str) -> Reply:
+        """Stop following a resource."""
+        if uri == CATALOGUE and find_resource(uri, self.snapshot) is None:
+            return Reply(result=b"{}")
+        return await self._supervisor_of(uri, "resources/unsubscribe", self.snapshot).unwatch(uri)
+
+    async def follow_task(self, task: Task) -> bool:
+        """Follow a task; its news reach `on_heard`. Legacy servers tell of their tasks unasked, or never."""
+        found = self._fleet.supervisor(task.server)
+        return found is not None and (task.at is At.LEGACY or await found.follow_task(task.own))
+
+    def unfollow_task(self, task: Task) -> None:
+        """Stop following a task."""
+        found = self._fleet.supervisor(task.server)
+        if found is not None and task.at is At.MODERN:
+            found.unfollow_task(task.own)
+
+    def notify_session(self, session: str, method: str, params: bytes) -> None:
+        """Tell the servers on the connections of a session something, such as that its roots changed."""
+        for connection in self._fleet.pool.of_session(session):
+            connection.notify(method, params)
+
+    async def end_session(self, session: str) -> None:
+        """A caller left for good, and with it the connections that were its own."""
+        await self._fleet.pool.end_session(session)
+
+    # Servers come and go.
+
+    async def apply(self, config: Config) -> list[str]:
+        """Take on another configuration; servers that did not change are not touched. Says what changed."""
+        config = dataclasses.replace(config, servers={**config.servers, **self._mounted})
+        wanted = {name: spec for name, spec in config.servers.items() if spec.enabled}
+        left = await self._fleet.dismiss(wanted)
+        for name in left:
+            self.tallies.forget(name)
+        self._searching.configure(config.search)
+        self.config = config
+        came = self._fleet.enlist(wanted)
+        self._join()
+        self._views.configure(config)
+        self._registry.configure(config)
+        news = [f"{'changed' if name in wanted else 'removed'} {name}" for name in left]
+        return news + [f"added {name}" for name in came if name not in left]
+
+    async def mount(self, server: MCPServerBase, name: str) -> None:
+        """Take in a server of this process; what was started here is stopped when it is unmounted."""
+        if name in self.config.servers or name in self.config.groups:
+            raise ConfigError(f"There already is a server or a group {name!r}.", hint="Mount it under another `name`.")
+        ran = server.running
+        await server.start()
+        self._mounted[name] = ServerSpec(name, local=Mounted(server, stops=not ran))
+        await self.apply(self.config)
+        supervisor = self._fleet.supervisor(name)
+        if supervisor is not None:  # nobody unmounted it meanwhile
+            await supervisor.first_try.wait()
+
+    async def unmount(self, name: str) -> None:
+        """Let go of a mounted server; its calls under way end."""
+        spec = self._mounted.pop(name, None)
+        if spec is None:
+            raise ConfigError(f"No server {name!r} is mounted.", hint="`mount` says under which name it was.")
+        mounted: Mounted = spec.local
+        mounted.gone = True
+        rest = {other: kept for other, kept in self.config.servers.items() if other != name}
+        await self.apply(dataclasses.replace(self.config, servers=rest))
+        if mounted.stops:
+            await mounted.server.stop("It was unmounted.")
+
+    def _supervisor_of(self, uri: str, method: str, snapshot: Snapshot) -> Supervisor:
+        entry = find_resource(uri, snapshot)
+        server = (entry.members or (entry.server,))[0] if entry is not None else snapshot.bare
+        found = self._fleet.supervisor(server)
+        if found is None:
+            raise unknown(Call(method, uri, {}), snapshot)
+        return found
+
+    # What the stages and the control path want to know.
+
+    def _learn(self, snapshot: Snapshot) -> None:
+        self._routes.learn(snapshot)
+        self._news.set()
+        self.history.follow(snapshot)
+        for follower in self._followers:
+            follower(snapshot)
+
+    def _options(self, server: str, tool: str) -> ToolOptions:
+        spec = self._fleet.specs.get(server)
+        return options_of(tool, spec.tools) if spec is not None else NO_OPTIONS
+
+    def _unit(self, server: str) -> str:
+        """The name that a server is shown under: its group's, or its own."""
+        return next((group.name for group in self.config.groups.values() if server in group.servers), server)
+
+    def _identity(self, name: str) -> str:
+        """Changes with the configuration of a server, or of any in a group."""
+        group = self.config.groups.get(name)
+        specs = [self._fleet.specs.get(server) for server in (group.servers if group else (name,))]
+        return " ".join(spec.fingerprint for spec in specs if spec is not None)
+
+    def _limits(self, server: str) -> Limits:
+        spec = self._fleet.specs.get(server)
+        batcher = self.config.batcher
+        return Limits(spec.concurrency if spec else 1, batcher.max_queue, batcher.max_wait)
+
+    def _hear(self, key: ConnectionKey, method: str, params: bytes) -> None:
+        """A server said something outside a call."""
+        if self._cache is not None and method.startswith("notifications/") and method.endswith(_CHANGES):
+            self._cache.forget(key.server)
+        self._fleet.hear(key, method, params)
+        for hearer in list(self._hearers):
+            hearer(key.server, key.owner, method, params)
+
+    # Called by `open_relay`.
+
+    def events(self) -> PoolEvents:
+        """What the pool tells us."""
+        return PoolEvents(self._hear, self._fleet.woke, self._edge.ask_session)
+
+    def attach(self, pool: Pool) -> None:
+        """Calls go to the servers of this pool."""
+        self._fleet.attach(pool)
+        self._join()
+
+    async def close(self) -> None:
+        """End what is our own, and the servers that were mounted."""
+        for name in list(self._mounted):
+            await self.unmount(name)
+        await self.history.close()
+
+
+@asynccontextmanager
+async def open_relay(config: Config, edge: Edge) -> AsyncGenerator[Relay]:
+    """A relay for the body; with it end all servers."""
+    async with open_tasks() as tasks:
+        relay = Relay(config, tasks, edge)
+        async with open_pool(relay.events()) as pool:
+            relay.attach(pool)
+            await relay.apply(config)
+            try:
+                yield relay
+            finally:
+                await relay.close()
+                await tasks.close()
