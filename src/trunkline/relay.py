@@ -265,24 +265,26 @@ class Relay:
         """Follow a resource that a profile has; its changes reach `on_heard`."""
         if uri == CATALOGUE and self.view(profile).resources:
             return Reply(result=b"{}")  # whoever hears of changed lists hears of it
-        return await self._supervisor_of(uri, "resources/subscribe", self.view(profile).snapshot).watch(uri)
+        return await self._supervisor_of(uri, "resources/subscribe", self.view(profile).snapshot).subscription.watch(
+            uri
+        )
 
     async def unwatch(self, uri: str) -> Reply:
         """Stop following a resource."""
         if uri == CATALOGUE and find_resource(uri, self.snapshot) is None:
             return Reply(result=b"{}")
-        return await self._supervisor_of(uri, "resources/unsubscribe", self.snapshot).unwatch(uri)
+        return await self._supervisor_of(uri, "resources/unsubscribe", self.snapshot).subscription.unwatch(uri)
 
     async def follow_task(self, task: Task) -> bool:
         """Follow a task; its news reach `on_heard`. Legacy servers tell of their tasks unasked, or never."""
         found = self._fleet.supervisor(task.server)
-        return found is not None and (task.at is At.LEGACY or await found.follow_task(task.own))
+        return found is not None and (task.at is At.LEGACY or await found.subscription.follow_task(task.own))
 
     def unfollow_task(self, task: Task) -> None:
         """Stop following a task."""
         found = self._fleet.supervisor(task.server)
         if found is not None and task.at is At.MODERN:
-            found.unfollow_task(task.own)
+            found.subscription.unfollow_task(task.own)
 
     def notify_session(self, session: str, method: str, params: bytes) -> None:
         """Tell the servers on the connections of a session something, such as that its roots changed."""

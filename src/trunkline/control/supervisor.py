@@ -6,23 +6,20 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections import Counter
 
 from trunkline.config.options import ServerSpec
-from trunkline.control.followed_tasks import Followed
 from trunkline.control.health import WELL, Health, next_health
 from trunkline.control.list_store import ListStore
-from trunkline.control.listing import discover, listen_params, subscribe_filter
+from trunkline.control.listing import discover, subscribe_filter
 from trunkline.control.merging import name_of
 from trunkline.control.registry import Registry
+from trunkline.control.subscription import Subscription
 from trunkline.errors import AuthorizationNeededError, TrunklineError, UnreachableError, UpstreamError
-from trunkline.model import Caller, Kind, Listing, Reply, ServerView, State
+from trunkline.model import Caller, Kind, Listing, ServerView, State
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection import Connection, discover_params
 from trunkline.upstream.exchange import FOREVER, Exchange
 from trunkline.upstream.pool import Pool
-from trunkline.wire.envelope import error_object
-from trunkline.wire.members import encode
 
 log = logging.getLogger("trunkline")
 
@@ -46,16 +43,13 @@ CHANGED = {
 class Supervisor:
     """The life of one server, from its first start to its removal."""
 
-    def __init__(self, spec: ServerSpec, pool: Pool, registry: Registry, shelf: ListStore, tasks: Tasks) -> None:
+    def __init__(self, spec: ServerSpec, pool: Pool, registry: Registry, store: ListStore, tasks: Tasks) -> None:
         self.spec = spec
-        self._pool, self._registry, self._shelf, self._tasks = pool, registry, shelf, tasks
+        self._pool, self._registry, self._store = pool, registry, store
         self._health: Health = WELL
         self._changed: set[Kind] = set()
         self._wake = asyncio.Event()
-        self._connection: Connection | None = None
-        self._watched: Counter[str] = Counter()
-        self._followed = Followed()
-        self._listening: asyncio.Task[None] | None = None
+        self.subscription = Subscription(spec, tasks, self._take, self._missed)
         self._refreshed = 0.0
         self._looked = False
         self._unread: set[Kind] = set()
@@ -79,13 +73,12 @@ class Supervisor:
             self._set(State.UNREACHABLE, "An error in Trunkline itself; see its log.")
         finally:
             self.first_try.set()
-            if self._listening is not None:
-                self._listening.cancel()
+            self.subscription.end()
 
     def hear(self, method: str, params: bytes) -> None:
         """Take note of a notification that belongs to no call."""
         if method == "notifications/subscriptions/acknowledged":
-            self._followed.acknowledged(params)
+            self.subscription.acknowledged(params)
         kinds = CHANGED.get(method)
         if kinds:
             self._changed.update(kinds)
@@ -106,60 +99,22 @@ class Supervisor:
         if error is not None:
             self._wake.set()
 
-    async def watch(self, uri: str) -> Reply:
-        """Follow a resource, once for all who want it."""
-        self._watched[uri] += 1
-        if self._watched[uri] > 1:
-            return Reply(result=b"{}")
-        reply: Reply | None = None
-        try:
-            reply = await self._follow(uri, "resources/subscribe")
-            return reply
-        finally:
-            if reply is None or reply.error:
-                self._watched.pop(uri, None)  # the next one who wants it must ask again
-
-    async def unwatch(self, uri: str) -> Reply:
-        """Stop following a resource when the last one who wanted it left."""
-        self._watched[uri] -= 1
-        if self._watched[uri] > 0:
-            return Reply(result=b"{}")
-        del self._watched[uri]
-        return await self._follow(uri, "resources/unsubscribe")
-
-    async def follow_task(self, own: str) -> bool:
-        """Follow a task of a modern server, once for all who want it; whether the server agreed."""
-        connection = self._connection
-        if connection is None or not connection.introduction.modern:
-            return False
-        if self._followed.add(own):
-            self._follow_changes(connection)
-        granted = await self._followed.granted(own)
-        if not granted:
-            self._followed.drop(own)
-        return granted
-
-    def unfollow_task(self, own: str) -> None:
-        """Stop following a task; the server hears of it when it is next told what to tell us."""
-        self._followed.drop(own)
-
     async def refresh(self) -> None:
         """Read the lists again if the server's own hint says that they are stale."""
         view = self._registry.view(self.spec.name)
-        connection = self._connection
+        connection = self.subscription.connection
         if view is None or connection is None or not connection.introduction.modern:
             return
         ttls = [listing.ttl for listing in view.lists.values()]
         stale = time.time() - view.known_since > max(min(ttls, default=0.0), SHORTEST_REFRESH)
         follows = bool(subscribe_filter(dict(connection.introduction.capabilities), [], []))
         if stale and not follows:
-            self._changed.update(Kind)
-            self._wake.set()
+            self._missed()
 
     # The life of the server.
 
     async def _remember(self) -> None:
-        known = await asyncio.to_thread(self._shelf.load, self.spec)
+        known = await asyncio.to_thread(self._store.load, self.spec)
         if known is not None:
             introduction, lists, fetched = known
             reason = "Starting; what it offered last time is shown."
@@ -171,7 +126,7 @@ class Supervisor:
         """One connection's life; how long to rest after it."""
         try:
             connection = await self._pool.open(self.spec)
-            self._connection = connection
+            self.subscription.connection = connection
             await self._learn(connection)
         except AuthorizationNeededError as error:
             self._set(State.NEEDS_AUTHORIZATION, str(error))
@@ -188,10 +143,10 @@ class Supervisor:
             self.first_try.set()
         if self.spec.lifecycle == "transient":
             await self._pool.remove(self.spec.name)
-            self._connection = None
+            self.subscription.connection = None
             return FOREVER
         await self._watch(connection)
-        self._connection = None
+        self.subscription.connection = None
         return 0.0
 
     async def _learn(self, connection: Connection) -> None:
@@ -220,14 +175,12 @@ class Supervisor:
             known_since=fetched,
         )
         if not problems:
-            await asyncio.to_thread(self._shelf.save, self.spec, connection.introduction, lists, fetched)
-        self._follow_changes(connection)
+            await asyncio.to_thread(self._store.save, self.spec, connection.introduction, lists, fetched)
+        self.subscription.renew()
 
     async def _watch(self, connection: Connection) -> None:
         """Until the connection ends: follow changed lists, and check health now and then."""
-        for uri in list(self._watched):
-            if not connection.introduction.modern:
-                await self._ask(connection, "resources/subscribe", encode({"uri": uri}))
+        await self.subscription.restore(HEALTH_TIMEOUT)
         await self._look_as_askable(connection)
         next_check = time.monotonic() + (self.spec.health_interval or FOREVER)
         while connection.alive:
@@ -279,7 +232,7 @@ class Supervisor:
         }
         merged = {**view.lists, **found}
         self._registry.update(self.spec.name, lists=merged)
-        await asyncio.to_thread(self._shelf.save, self.spec, connection.introduction, merged, view.known_since)
+        await asyncio.to_thread(self._store.save, self.spec, connection.introduction, merged, view.known_since)
 
     async def _relearn(self, connection: Connection) -> None:
         await asyncio.sleep(max(0.0, self._refreshed + SHORTEST_REFRESH - time.monotonic()) if self._too_often() else 0)
@@ -304,7 +257,7 @@ class Supervisor:
             self.spec.name, told=kinds, lists=merged, known_since=fetched, state=state, reason=problems
         )
         if not problems:
-            await asyncio.to_thread(self._shelf.save, self.spec, connection.introduction, merged, fetched)
+            await asyncio.to_thread(self._store.save, self.spec, connection.introduction, merged, fetched)
 
     def _with_more(self, view: ServerView, kind: Kind, listing: Listing) -> Listing:
         """A fresh list keeps what was found to be there for callers that may be asked."""
@@ -367,58 +320,14 @@ class Supervisor:
             await self._wake.wait()
             self._wake.clear()
 
-    # Following what changes.
-
-    def _follow_changes(self, connection: Connection) -> None:
-        if not connection.introduction.modern:
-            return
-        if self._listening is not None:
-            self._listening.cancel()
-        self._listening = self._tasks.start(self._listen(connection), name=f"{self.spec.name} changes")
-
-    async def _listen(self, connection: Connection) -> None:
-        wait = 1.0
-        while connection.alive:
-            wanted = subscribe_filter(
-                dict(connection.introduction.capabilities), sorted(self._watched), sorted(self._followed.tasks)
-            )
-            if not wanted:
-                return
-            exchange = Exchange(
-                self.spec.name,
-                "subscriptions/listen",
-                listen_params(wanted),
-                listener=_Listener(self),
-                timeout=FOREVER,
-                background=True,
-            )
-            started = time.monotonic()
-            try:
-                reply = await connection.request(exchange)
-                if reply.error:
-                    return  # it does not do what it announced; nothing to follow
-            except UpstreamError:
-                pass
-            wait = 1.0 if time.monotonic() - started > 10 else min(wait * 2, 60.0)
-            await asyncio.sleep(wait)
-            self._changed.update(Kind)  # something may have changed while nobody listened
-            self._wake.set()
-
-    async def _follow(self, uri: str, method: str) -> Reply:
-        connection = self._connection
-        if connection is None:
-            return Reply(error=error_object(-32000, f"Server {self.spec.name!r} is not reachable now."))
-        if connection.introduction.modern:
-            self._follow_changes(connection)
-            return Reply(result=b"{}")
-        params = encode({"uri": uri})
-        return await connection.request(
-            Exchange(self.spec.name, method, params, timeout=self.spec.timeout, max_timeout=self.spec.timeout)
-        )
-
-    def take(self, method: str, params: bytes) -> None:
+    def _take(self, method: str, params: bytes) -> None:
         """A notification from the stream of changes."""
         self._pool.hear(self.spec, method, params)
+
+    def _missed(self) -> None:
+        """Something may have changed while nobody listened."""
+        self._changed.update(Kind)
+        self._wake.set()
 
     def _show_health(self) -> None:
         if self._health.sick:
@@ -434,16 +343,3 @@ def _more(listing: Listing, plain: Listing, kind: Kind) -> tuple[bytes, ...]:
     """What a list has that another lacks."""
     names = {name_of(item, kind) for item in plain.items}
     return tuple(item for item in listing.items if name_of(item, kind) not in names)
-
-
-class _Listener:
-    """Listens to a modern server's changes."""
-
-    def __init__(self, supervisor: Supervisor) -> None:
-        self._supervisor = supervisor
-
-    def notify(self, method: str, params: bytes) -> None:
-        self._supervisor.take(method, params)
-
-    def hang_up(self, retry: float) -> None:
-        pass

@@ -1,9 +1,13 @@
-"""An HTTP answer that comes as events, read one by one; what has arrived stays when the reader is called away."""
+"""HTTP answers that come as events: of one call, or what a legacy server says outside calls."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
+from collections.abc import Callable
 
+from trunkline.errors import UpstreamError
+from trunkline.upstream.address import Address
 from trunkline.upstream.http1 import Response
 from trunkline.wire.sse import Decoder, Event
 
@@ -12,7 +16,7 @@ POLL_AGAIN = 1.0
 
 
 class EventStream:
-    """The rest of an answer."""
+    """The rest of an answer, event by event; what has arrived stays when the reader is called away."""
 
     def __init__(self, response: Response, limit: int) -> None:
         self.response = response
@@ -28,3 +32,27 @@ class EventStream:
                 return None
             self._waiting.extend(self.decoder.feed(piece))
         return self._waiting.popleft()
+
+
+async def keep_listening(address: Address, limit: int, take: Callable[[bytes], None]) -> None:
+    """Hand over every message, and open the stream again whenever it ends; a server may also have none."""
+    last_id, delay = "", POLL_AGAIN
+    while True:
+        response: Response | None = None
+        try:
+            response = await address.get(last_id)
+            await response.ready()
+            if response.status != 200 or not response.streams:
+                return
+            stream = EventStream(response, limit)
+            while (event := await stream.next_event()) is not None:
+                last_id = stream.decoder.last_id or last_id
+                delay = event.retry / 1000 if event.retry >= 0 else POLL_AGAIN
+                if event.data:
+                    take(event.data)
+        except (UpstreamError, ValueError):
+            delay = min(delay * 2, 60.0)
+        finally:
+            if response is not None:
+                response.close()
+        await asyncio.sleep(delay)

@@ -13,12 +13,11 @@ from trunkline.model import Answer, Introduction, Question, Reply
 from trunkline.tasks import Tasks
 from trunkline.upstream.address import Address
 from trunkline.upstream.connection import ConnectionEvents, answer_when_done, checked_reply, lost, refusal, write_answer
-from trunkline.upstream.event_stream import EventStream
+from trunkline.upstream.event_stream import EventStream, keep_listening
 from trunkline.upstream.exchange import AskedError, Exchange
 from trunkline.upstream.handshake import Handshake
 from trunkline.upstream.http1 import ClosedError, HttpClient, Response
 from trunkline.upstream.response import message_of
-from trunkline.upstream.server_stream import keep_listening
 from trunkline.wire.envelope import Message, read_message, write_notification, write_request
 from trunkline.wire.members import encode
 from trunkline.wire.sse import TooLongError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable
+from contextlib import ExitStack
 from typing import Protocol, cast
 
 from trunkline.config.options import ServerSpec
@@ -60,15 +61,15 @@ async def connect_local(spec: ServerSpec, events: ConnectionEvents, tasks: Tasks
 
     connection.send = send
     connection.on_close = close
-    try:
-        async with asyncio.timeout(spec.start_timeout):
-            await connection.open(era=era)
-    except BaseException as error:
-        connection.end("was stopped")
-        serving.cancel()
-        if isinstance(error, TimeoutError):
+    with ExitStack() as unless_open:
+        unless_open.callback(serving.cancel)
+        unless_open.callback(connection.end, "was stopped")
+        try:
+            async with asyncio.timeout(spec.start_timeout):
+                await connection.open(era=era)
+        except TimeoutError as error:
             raise UnreachableError(f"Server {spec.name!r} did not answer within {spec.start_timeout:g} s.") from error
-        raise
+        unless_open.pop_all()
     return connection
 
 

@@ -152,7 +152,7 @@ class Pool:
         return await self._connect(spec, self.key_of(spec, EVERYONE, caller))
 
     def give_back(self, connection: Connection, *, clean: bool) -> None:
-        """A call ended. A `transient` process events with it; a leased one serves on, if the call ended cleanly."""
+        """A call ended. A `transient` process ends with it; a leased one serves on, if the call ended cleanly."""
         if self._passing and self._passing.pop(connection, None) is not None:
             self._tasks.start(connection.close(), name="end of a transient process")
         key = self._leased.get(connection) if self._leased else None

@@ -40,6 +40,8 @@ class Process:
         self.number, self.name = number, name
         self.pid = 0
         self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.stopped = False
+        """It still ran when we ended it."""
         self._warden = warden
         self._words: deque[bytes] = deque()
         self._size = 0
@@ -60,6 +62,7 @@ class Process:
 
     async def end(self, *, polite: float = 1.0) -> None:
         """Close its input, then ask, then force; a process that is gone costs nothing."""
+        self.stopped = self.stopped or not self.exited.done()
         try:
             if self.stdin is not None:
                 self.stdin.close()

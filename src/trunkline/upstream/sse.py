@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from urllib.parse import urljoin
 
 from trunkline.config.options import ServerSpec
@@ -19,24 +20,23 @@ POST_TIMEOUT = 30.0
 
 async def connect_sse(spec: ServerSpec, events: ConnectionEvents, client: HttpClient, tasks: Tasks) -> StreamConnection:
     """Open the stream, learn where to post, shake hands."""
-    line = _SseLine(spec, events, client)
-    try:
-        async with asyncio.timeout(spec.start_timeout):
-            await line.open()
-            reading = tasks.start(line.read(), name=f"{spec.name} stream")
-            writing = tasks.start(line.write(), name=f"{spec.name} posts")
-            line.connection.on_close = lambda: line.close(reading, writing)
-            await line.connection.open(era="legacy")
-    except TimeoutError as error:
-        line.drop()
-        raise UnreachableError(f"Server {spec.name!r} did not answer within {spec.start_timeout:g} s.") from error
-    except BaseException:
-        line.drop()
-        raise
-    return line.connection
+    streams = _Streams(spec, events, client)
+    with ExitStack() as unless_open:
+        unless_open.callback(streams.drop)
+        try:
+            async with asyncio.timeout(spec.start_timeout):
+                await streams.open()
+                reading = tasks.start(streams.read(), name=f"{spec.name} stream")
+                writing = tasks.start(streams.write(), name=f"{spec.name} posts")
+                streams.connection.on_close = lambda: streams.close(reading, writing)
+                await streams.connection.open(era="legacy")
+        except TimeoutError as error:
+            raise UnreachableError(f"Server {spec.name!r} did not answer within {spec.start_timeout:g} s.") from error
+        unless_open.pop_all()
+    return streams.connection
 
 
-class _SseLine:
+class _Streams:
     def __init__(self, spec: ServerSpec, events: ConnectionEvents, client: HttpClient) -> None:
         self.spec, self.client = spec, client
         self.connection = StreamConnection(spec, events)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import AsyncExitStack
 
 from trunkline.config.options import ServerSpec
 from trunkline.errors import UnreachableError, UpstreamError
@@ -23,7 +24,7 @@ async def connect_stdio(spec: ServerSpec, events: ConnectionEvents, warden: Ward
             spec.answer_limit,
             on_line=connection.receive,
             on_too_long=connection.too_long,
-            # A process that events closes its output first; how it ended is told a moment later, and says more.
+            # A process that ends closes its output first; how it ended is told a moment later, and says more.
             on_end=lambda: _later(connection),
         )
 
@@ -38,19 +39,19 @@ async def connect_stdio(spec: ServerSpec, events: ConnectionEvents, warden: Ward
     connection.on_close = process.end
     process.exited.add_done_callback(lambda code: connection.end(_how_it_ended(code.result())))
     try:
-        async with asyncio.timeout(spec.start_timeout):
-            await connection.open(era=era)
-    except BaseException as error:
-        hangs = isinstance(error, TimeoutError) and not process.exited.done()
-        connection.end("was stopped")
-        await asyncio.shield(process.end(polite=0.2))
-        if isinstance(error, (TimeoutError, UpstreamError)) and not isinstance(error, UnreachableError):
-            failure = UnreachableError(_failed_start(spec, process, error, hangs=hangs))
-            failure.last_words = process.last_words
-            raise failure from error
-        if isinstance(error, UnreachableError):
-            error.last_words = process.last_words
+        async with AsyncExitStack() as unless_open:
+            unless_open.push_async_callback(lambda: asyncio.shield(process.end(polite=0.2)))
+            unless_open.callback(connection.end, "was stopped")
+            async with asyncio.timeout(spec.start_timeout):
+                await connection.open(era=era)
+            unless_open.pop_all()
+    except UnreachableError as error:
+        error.last_words = process.last_words
         raise
+    except (TimeoutError, UpstreamError) as error:
+        failure = UnreachableError(_failed_start(spec, process, error))
+        failure.last_words = process.last_words
+        raise failure from error
     return connection
 
 
@@ -69,8 +70,8 @@ def _how_it_ended(code: int) -> str:
     return f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
 
 
-def _failed_start(spec: ServerSpec, process: Process, error: BaseException, *, hangs: bool) -> str:
-    if hangs:  # that it has ended meanwhile is our doing
+def _failed_start(spec: ServerSpec, process: Process, error: Exception) -> str:
+    if isinstance(error, TimeoutError) and process.stopped:
         return f"Server {spec.name!r} did not answer within {spec.start_timeout:g} s of its start."
     if process.exited.done():
         return f"Server {spec.name!r} {_how_it_ended(process.exited.result())} while it started."

@@ -315,7 +315,7 @@ class StreamConnection:
 
 
 def _last_message(text: bytes) -> bytes:
-    """The JSON-RPC message that a broken line events with; empty when there is none."""
+    """The JSON-RPC message that a broken line ends with; empty when there is none."""
     starts = {text.rfind(mark) for mark in (b'{"jsonrpc"', b'{"result"', b'{"id"', b'{"error"', b'{"method"')}
     for start in sorted(starts):
         if start > 0:
