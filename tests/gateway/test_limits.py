@@ -257,16 +257,18 @@ async def test_headers_that_are_too_long_are_refused_before_they_end(tmp_path: P
     assert answer.status in (400, 414, 431)
 
 
-async def test_connections_beyond_the_most_are_refused_and_room_is_made_again(tmp_path: Path) -> None:
-    async with gateway(tmp_path, {}, max_connections=2) as opened:
+async def test_connections_beyond_the_most_are_refused_while_all_are_at_work_and_room_is_made_again(
+    tmp_path: Path,
+) -> None:
+    async with gateway(tmp_path, {"one": faulty()}, max_connections=2) as opened:
         async with wire(opened.url) as first, wire(opened.url) as second:
             for line in (first, second):
-                await line.send(HEALTH)
-                assert (await line.answer()).status == 200
+                await line.send(call_of("slow", {"seconds": 0.5}))
+            await until(lambda: opened.hub.relay.lane("one").inside == 2)
             async with wire(opened.url) as third:
                 refused = await third.answer()
-            await first.send(HEALTH)
-            assert (await first.answer()).status == 200
+            for line in (first, second):
+                assert (await line.answer()).status == 200
 
         async with asyncio.timeout(5):
             while True:

@@ -58,8 +58,12 @@ class GatewayConfig:
     """Seconds in which a request's headers and body must have arrived."""
     keep_alive: float = 75.0
     """Seconds an idle connection is kept open."""
+    write_timeout: float = 30.0
+    """Seconds after which a caller that reads nothing of its answer is let go."""
+    unsent_limit: int = 64 * 2**20
+    """Bytes of answers that may wait for callers to read them, over all connections; beyond it the largest go."""
     max_connections: int = 2000
-    """Connections that may be open at once; further ones are refused with 503."""
+    """Connections that may be open at once; a further one takes an idle one's place, or is refused with 503."""
     max_sessions: int = 10000
     """Sessions of legacy callers; beyond it the one idle longest is ended."""
     session_idle: float = 1800.0

@@ -6,7 +6,7 @@ from typing import Any
 
 from trunkline.errors import RefusedError
 from trunkline.gateway import stats
-from trunkline.gateway.http import JSON, Request
+from trunkline.gateway.request import JSON, Request
 from trunkline.model import Kind, ServerView
 from trunkline.relay import Relay
 from trunkline.wire.members import encode

@@ -12,7 +12,6 @@ from trunkline.config.options import GatewayConfig
 from trunkline.errors import RefusedError, TrunklineError
 from trunkline.gateway import admin, pages
 from trunkline.gateway.guard import Guard
-from trunkline.gateway.http import JSON, Headers, Request
 from trunkline.gateway.mcp.errors import error_of, status_of
 from trunkline.gateway.mcp.legacy import LegacyEdge
 from trunkline.gateway.mcp.lists import Lists
@@ -20,6 +19,7 @@ from trunkline.gateway.mcp.modern import ModernEdge
 from trunkline.gateway.mcp.sessions import Sessions
 from trunkline.gateway.mcp.subscribers import Subscribers
 from trunkline.gateway.pages import AnswerPages
+from trunkline.gateway.request import JSON, Headers, Request
 from trunkline.model import Scope, State
 from trunkline.relay import Edge, Relay
 from trunkline.tasks import Tasks, open_tasks

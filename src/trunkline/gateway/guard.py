@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import ConfigError, RefusedError
-from trunkline.gateway.http import Request
+from trunkline.gateway.request import Request
 from trunkline.wire.era import HEADER_MISMATCH
 
 LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))

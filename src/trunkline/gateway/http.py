@@ -19,122 +19,29 @@ from urllib.parse import unquote
 import httptools  # type: ignore[import-untyped]
 
 from trunkline.config.options import GatewayConfig
-from trunkline.model import EVERYONE
+from trunkline.gateway.request import STATUS, Request
+from trunkline.wire.envelope import error_object
 
 log = logging.getLogger("trunkline")
 
-Headers = list[tuple[bytes, bytes]]
-Handler = Callable[["Request"], Coroutine[Any, Any, None]]
-
-JSON: tuple[bytes, bytes] = (b"content-type", b"application/json")
-STREAM: Headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
+Handler = Callable[[Request], Coroutine[Any, Any, None]]
 
 HEADER_LIMIT = 64 * 1024
 URL_LIMIT = 8 * 1024
-PIPELINE = 8
-"""Requests that may wait on one connection behind the one being answered."""
+PIPELINE = 64
+"""Requests that may wait on one connection behind the one being answered; together no longer than a body may be."""
+CHUNKS = 10_000
+"""Pieces that a body may come in: each costs time, however little it holds."""
+FRAMING = 16
+"""Bytes around a piece of a body that say how long it is."""
+LINGER = 2.0
+"""Seconds in which a caller that was refused can read why, while what it still sends is thrown away."""
 SWEEP = 0.5
 
-_STATUS = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in http.HTTPStatus}
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _UPGRADE = re.compile(rb"(?i)\r\nupgrade:[^\r\n]*|\r\nhttp2-settings:[^\r\n]*")
 _METHOD = re.compile(rb"[A-Z]{1,16}(?: |\Z)")
 _SINGLE = frozenset((b"host", b"authorization", b"origin", b"content-type", b"content-length", b"last-event-id"))
-
-
-class Request:
-    """One request, and the way to answer it."""
-
-    __slots__ = (
-        "_connection",
-        "_gone",
-        "_keep_alive",
-        "_started",
-        "answered",
-        "body",
-        "headers",
-        "method",
-        "path",
-        "repeated",
-        "scope",
-        "task",
-    )
-
-    def __init__(
-        self, connection: Connection, method: str, path: str, headers: dict[bytes, bytes], body: bytes
-    ) -> None:
-        self._connection = connection
-        self.method, self.path, self.headers, self.body = method, path, headers, body
-        self.repeated = b""
-        """A header that must not occur twice, but did."""
-        self.scope = EVERYONE
-        """Whose request it is, once that is known."""
-        self.answered = False
-        self.task: asyncio.Task[None] | None = None
-        self._keep_alive = True
-        self._started = False
-        self._gone: list[Callable[[], object]] = []
-
-    @property
-    def gone(self) -> bool:
-        """Whether the caller hung up."""
-        return self._connection.closed
-
-    def on_gone(self, callback: Callable[[], object]) -> None:
-        """Have `callback` called when the caller hangs up before it is answered."""
-        self._gone.append(callback)
-
-    def answer(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
-        """The whole answer, in one write."""
-        if self.answered or self._connection.closed:
-            return
-        self.answered = True
-        parts = [_STATUS[status]]
-        for name, value in headers or ():
-            parts += (name, b": ", value, b"\r\n")
-        if not self._keep_alive:
-            parts.append(b"connection: close\r\n")
-        parts += (b"content-length: %d\r\n\r\n" % len(body), b"" if self.method == "HEAD" else body)
-        self._connection.write(b"".join(parts))
-
-    def begin(self, headers: Headers) -> None:
-        """Start an answer that comes in pieces."""
-        if self._started or self.answered or self._connection.closed:
-            return
-        self._started = True
-        parts = [_STATUS[200]]
-        for name, value in headers:
-            parts += (name, b": ", value, b"\r\n")
-        parts.append(b"transfer-encoding: chunked\r\n\r\n")
-        self._connection.write(b"".join(parts))
-
-    async def write(self, piece: bytes) -> None:
-        """One piece; waits while the caller is slow to read."""
-        if piece and not self.answered and not self._connection.closed:
-            self._connection.write(b"%x\r\n" % len(piece) + piece + b"\r\n")
-            await self._connection.writable()
-
-    def end(self) -> None:
-        """The answer is whole."""
-        if self._started and not self.answered and not self._connection.closed:
-            self._connection.write(b"0\r\n\r\n")
-        self.answered = True
-
-    # For the connection.
-
-    @property
-    def keeps_alive(self) -> bool:
-        """Whether the connection can take another request afterwards."""
-        return self._keep_alive and self.answered
-
-    def close_after(self) -> None:
-        """This is the connection's last request."""
-        self._keep_alive = False
-
-    def hung_up(self) -> None:
-        """Tell whoever wants to know that the caller is gone."""
-        for callback in self._gone:
-            callback()
-        self._gone.clear()
 
 
 class Connection(asyncio.Protocol):
@@ -155,11 +62,21 @@ class Connection(asyncio.Protocol):
         self._repeated = b""
         self._refused = 0
         self._begun = False
-        self._pending = b""
+        self._pending = bytearray()
+        self._in_head = True
+        self._raw = 0
+        """Bytes of the head, or of what is around the body's pieces, since it began."""
+        self._chunks = 0
+        self._continue_due = False
         self.receiving = True
         """Whether a request is awaited or half there."""
         self.fresh = True
         self.since = time.monotonic()
+        self.half_there_since = 0.0
+        """Since when a request behind the one being answered is incomplete; 0 when none is."""
+        self.unsent = 0
+        self.unsent_since = 0.0
+        """Since when the peer has read nothing of what it was sent; 0 when nothing waits to be sent."""
         self.closed = False
 
     # asyncio.Protocol
@@ -167,10 +84,11 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
         if not self._server.admit(self):
-            self._refuse(503)
+            self.refuse(503)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        self._pending.clear()
         self._server.forget(self)
         self._queue.clear()
         self._wake()
@@ -182,75 +100,114 @@ class Connection(asyncio.Protocol):
             return
         if not self._begun:
             data = self._whole_head(data)
+        if not data:
+            return
+        self._raw += len(data)
         try:
-            if data:
-                self._parser.feed_data(data)
+            self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._refuse(400)
+            self.refuse(400)
+        # What the parser collects before it tells us of it (a header or trailer without an end) must have a bound too.
+        if self._raw > HEADER_LIMIT + self._chunks * FRAMING:
+            self.refuse(431)
+        if self.busy:
+            waits = self._begun or bool(self._pending)
+            self.half_there_since = (self.half_there_since or time.monotonic()) if waits else 0.0
 
     def _whole_head(self, data: bytes) -> bytes:
         """Collect a request's head until it is whole; empty while it is not."""
         if not self._pending:
             self.since, self.fresh = time.monotonic(), True
-        data = self._pending + data
-        end = data.find(b"\r\n\r\n")
-        if (len(data) if end < 0 else end) > HEADER_LIMIT:
-            self._refuse(431)
+        searched = max(len(self._pending) - 3, 0)
+        self._pending += data
+        end = self._pending.find(b"\r\n\r\n", searched)
+        if (len(self._pending) if end < 0 else end) > HEADER_LIMIT:
+            self.refuse(431)
             return b""
-        if end < 0 and _METHOD.match(data):
-            self._pending = data
+        if end < 0 and _METHOD.match(self._pending):
             return b""
-        self._pending = b""
+        whole = bytes(self._pending)
+        self._pending.clear()
         # We do not upgrade to anything, and the parser would swallow the body of a request that asks for it.
-        return _UPGRADE.sub(b"", data[:end]) + data[end:] if b"pgrade" in data[:end] else data
+        return _UPGRADE.sub(b"", whole[:end]) + whole[end:] if b"pgrade" in whole[:end] else whole
 
     def pause_writing(self) -> None:
         self._write_paused = True
+        self.unsent, self.unsent_since = 0, time.monotonic()
+        self._server.unread.add(self)
 
     def resume_writing(self) -> None:
         self._write_paused = False
+        self.unsent_since = 0.0
+        self._server.unread.discard(self)
         self._wake()
+
+    def measure(self, now: float) -> int:
+        """How many bytes wait for the peer to read; when it read some since the last look, its time begins anew."""
+        size = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        if size < self.unsent:
+            self.unsent_since = now
+        self.unsent = size
+        return size
 
     # httptools callbacks
 
     def on_message_begin(self) -> None:
         self._url, self._headers, self._size, self._parts, self._repeated = b"", {}, 0, [], b""
-        self._begun = True
+        self._begun = self._in_head = True
+        self._chunks = 0
         if self._current is None:
             self.receiving = True
 
     def on_url(self, url: bytes) -> None:
         self._url += url
         if len(self._url) > URL_LIMIT:
-            self._refuse(414)
+            self.refuse(414)
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            return  # a trailer says nothing that we would act on
         name = name.lower()
         self._size += len(name) + len(value)
         if self._size > HEADER_LIMIT:
-            self._refuse(431)
+            self.refuse(431)
             return
         if name in self._headers and (name in _SINGLE or name.startswith(b"mcp-")):
             self._repeated = name
         self._headers[name] = value.strip(b" \t")
 
     def on_headers_complete(self) -> None:
+        self._in_head, self._raw, self._size = False, 0, 0
+        version = self._parser.get_http_version()
+        coding = self._headers.get(b"transfer-encoding")
         length = self._headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length[:15]) > self._server.body_limit:
-            self._refuse(413)
+        if version not in ("1.0", "1.1"):
+            self.refuse(505)
+        elif coding is not None and (version == "1.0" or coding.lower() != b"chunked"):
+            self.refuse(400)
+        elif length.isdigit() and int(length[:15]) > self._server.body_limit:
+            self.refuse(413)
         elif self._headers.get(b"expect", b"").lower() == b"100-continue":
-            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._size = 0
+            if self._current is None:
+                self.write(_CONTINUE)
+            else:
+                self._continue_due = True
 
     def on_body(self, body: bytes) -> None:
         self._parts.append(body)
         self._size += len(body)
+        self._raw = max(self._raw - len(body), 0)
         if self._size > self._server.body_limit:
             self._parts.clear()
-            self._refuse(413)
+            self.refuse(413)
+
+    def on_chunk_header(self) -> None:
+        self._chunks += 1
+        if self._chunks > CHUNKS:
+            self.refuse(413)
 
     def on_message_complete(self) -> None:
-        self._begun = False
+        self._begun, self._in_head, self._raw = False, True, 0
         if self._refused:
             return
         path = self._url.partition(b"?")[0].decode("latin-1")
@@ -263,9 +220,11 @@ class Connection(asyncio.Protocol):
             request.close_after()
         self._size = 0
         if self._current is not None:
-            self._queue.append(request)
-            if len(self._queue) >= PIPELINE and self._transport is not None:
-                self._transport.pause_reading()
+            waiting = sum(len(one.body) for one in self._queue) + len(body)
+            if len(self._queue) >= PIPELINE or waiting > self._server.body_limit:
+                self.refuse(429)  # reading goes on, so that a hang-up is seen: what more comes is thrown away
+            else:
+                self._queue.append(request)
         else:
             self._start(request)
 
@@ -312,25 +271,34 @@ class Connection(asyncio.Protocol):
             self.close()
             return
         # A request that is half there already has to hurry; an idle connection has time.
-        self.since, self.fresh, self.receiving = time.monotonic(), self._begun or bool(self._pending), True
+        now, self.fresh, self.receiving = time.monotonic(), self._begun or bool(self._pending), True
+        self.since, self.half_there_since = self.half_there_since or now, 0.0
         if self._queue:
-            following = self._queue.popleft()
-            if self._transport is not None and not self._transport.is_reading():
-                self._transport.resume_reading()
-            self._start(following)
+            self._start(self._queue.popleft())
+        elif self._refused:
+            self.close()
+        elif self._continue_due:
+            self.write(_CONTINUE)
+        self._continue_due = False
 
-    def _refuse(self, status: int) -> None:
+    def refuse(self, status: int) -> None:
+        """Take nothing more; whoever waits for no answer is told why."""
         if self._refused:
             return
         self._refused = status
+        self._pending.clear()
         if self._current is not None:
-            # The call before it is still to be answered; what came behind it is not worth an answer of its own.
-            self._current.close_after()
-            if self._transport is not None:
-                self._transport.pause_reading()
-        else:
-            self.write(_STATUS[status] + b"connection: close\r\ncontent-length: 0\r\n\r\n")
-            self.close()
+            # The calls before it are still to be answered; what came behind them is not worth an answer of its own.
+            (self._queue[-1] if self._queue else self._current).close_after()
+            return
+        reason = error_object(-32600, f"{http.HTTPStatus(status).phrase}.")
+        head = b"connection: close\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(reason)
+        self.write(STATUS[status] + head + reason)
+        # Closed at once, the peer's unread bytes would make TCP throw our answer away.
+        self.receiving, self.fresh, self.since = True, True, time.monotonic()
+        if self._transport is not None and self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._server.let_linger(self)
 
     def _wake(self) -> None:
         drained, self._drained = self._drained, None
@@ -346,7 +314,10 @@ class Server:
         self._gateway = gateway
         self.body_limit = gateway.body_limit
         self.draining = False
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}
+        """The oldest first."""
+        self.unread: set[Connection] = set()
+        """Those whose peer does not read as fast as it is sent to."""
         self._running: set[asyncio.Task[Any]] = set()
         self._loop = asyncio.get_running_loop()
 
@@ -366,13 +337,23 @@ class Server:
             await self._drain()
 
     def admit(self, connection: Connection) -> bool:
-        """Count a new connection; whether there is room for it."""
-        self._connections.add(connection)
-        return len(self._connections) <= self._gateway.max_connections
+        """Count a new connection; whether there is room for it. One that waits for nothing makes room."""
+        self._connections[connection] = None
+        if len(self._connections) <= self._gateway.max_connections:
+            return True
+        idle = next((old for old in self._connections if not old.busy and old is not connection), None)
+        if idle is not None:
+            idle.abort()
+        return idle is not None
 
     def forget(self, connection: Connection) -> None:
         """A connection ended."""
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
+        self.unread.discard(connection)
+
+    def let_linger(self, connection: Connection) -> None:
+        """Close a connection once its peer had time to read why it was refused."""
+        self._loop.call_later(LINGER, connection.close)
 
     def run(self, request: Request) -> asyncio.Task[None]:
         """Answer a request in a task of its own."""
@@ -384,12 +365,27 @@ class Server:
     def _sweep(self) -> None:
         """Close connections whose request does not come, or comes too slowly."""
         now = time.monotonic()
+        self._drop_unread(now)
         for connection in list(self._connections):
-            if not connection.receiving or connection.busy:
+            if connection.busy:
+                since = connection.half_there_since
+                if since and now - since > self._gateway.header_timeout:
+                    connection.refuse(408)
+                continue
+            if not connection.receiving:
                 continue
             limit = self._gateway.header_timeout if connection.fresh else self._gateway.keep_alive
             if now - connection.since > limit:
                 connection.close()
+
+    def _drop_unread(self, now: float) -> None:
+        """Let go of callers that stopped reading, and of those with most unread when there is too much in all."""
+        total = 0
+        for connection in sorted(self.unread, key=lambda one: one.measure(now)):
+            total += connection.unsent
+            stalled = now - connection.unsent_since
+            if stalled > self._gateway.write_timeout or total > self._gateway.unsent_limit:
+                connection.abort()
 
     async def _drain(self) -> None:
         self.draining = True

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from trunkline.errors import RefusedError
-from trunkline.gateway.http import Headers, Request
+from trunkline.gateway.request import Headers, Request
 from trunkline.questions.answers import check_answer
 from trunkline.questions.fields import FileReference, FormField
 from trunkline.questions.kinds import Elicitation, FileRequest, FormRequest, sole_field

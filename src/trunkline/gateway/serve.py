@@ -41,6 +41,7 @@ class Gateway:
     url: str
     hub: Hub
     app: App
+    server: Server
     stop: asyncio.Event
     """Set it to end the gateway gracefully."""
 
@@ -97,9 +98,10 @@ async def open_gateway(config: Config) -> AsyncGenerator[Gateway]:
         open_app(hub.relay, config.gateway, doors) as app,
         open_tasks() as tasks,
     ):
-        serving = tasks.start(Server(app, config.gateway).serve(listening, stop), name="http")
+        server = Server(app, config.gateway)
+        serving = tasks.start(server.serve(listening, stop), name="http")
         try:
-            yield Gateway(f"{address}/mcp", hub, app, stop)
+            yield Gateway(f"{address}/mcp", hub, app, server, stop)
         finally:
             app.drain()
             stop.set()

@@ -13,6 +13,8 @@ from trunkline.wire.sse import Decoder, Event
 
 POLL_AGAIN = 1.0
 """Seconds before a stream that the server closed is asked for again, unless it names a delay."""
+SOONEST = 0.1
+"""Seconds between two attempts at least, whatever delay it names."""
 
 
 class EventStream:
@@ -38,6 +40,7 @@ async def keep_listening(address: Address, limit: int, take: Callable[[bytes], N
     """Hand over every message, and open the stream again whenever it ends; a server may also have none."""
     last_id, delay = "", POLL_AGAIN
     while True:
+        heard = False
         response: Response | None = None
         try:
             response = await address.get(last_id)
@@ -48,8 +51,11 @@ async def keep_listening(address: Address, limit: int, take: Callable[[bytes], N
             while (event := await stream.next_event()) is not None:
                 last_id = stream.decoder.last_id or last_id
                 delay = event.retry / 1000 if event.retry >= 0 else POLL_AGAIN
+                heard = heard or bool(event.data)
                 if event.data:
                     take(event.data)
+            # A server may ask to be asked again at once, but not for ever while it has nothing to say.
+            delay = max(delay, SOONEST) if heard else min(max(delay, SOONEST) * 2, 60.0)
         except (UpstreamError, ValueError):
             delay = min(delay * 2, 60.0)
         finally:

@@ -13,7 +13,7 @@ from trunkline.model import Answer, Introduction, Question, Reply
 from trunkline.tasks import Tasks
 from trunkline.upstream.address import Address
 from trunkline.upstream.connection import ConnectionEvents, answer_when_done, checked_reply, lost, refusal, write_answer
-from trunkline.upstream.event_stream import EventStream, keep_listening
+from trunkline.upstream.event_stream import SOONEST, EventStream, keep_listening
 from trunkline.upstream.exchange import AskedError, Exchange
 from trunkline.upstream.handshake import Handshake
 from trunkline.upstream.http1 import ClosedError, HttpClient, Response
@@ -230,7 +230,7 @@ class HttpConnection:
                 stream = await self._reopen(exchange, stream)
                 continue
             if event.retry >= 0:
-                stream.retry = event.retry / 1000
+                stream.retry = max(event.retry / 1000, SOONEST)
             reply = self._take(exchange, event.data) if event.data else None
             if reply is not None:
                 stream.response.close()

@@ -16,6 +16,8 @@ import httptools  # type: ignore[import-untyped]
 from trunkline.errors import ConfigError, ProtocolError, UnreachableError, UpstreamError
 
 HEADER_LIMIT = 64 * 1024
+FRAMING = 16
+"""Bytes around a piece of an answer that say how long it is."""
 BUFFER_LIMIT = 256 * 1024
 """Bytes of a stream that wait for their reader before the connection is told to pause."""
 IDLE = 4.0
@@ -190,9 +192,13 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._response: Response | None = None
         self._headers: dict[bytes, bytes] = {}
-        self._header_size = 0
+        self._in_head = True
+        self._raw = 0
+        """Bytes of the head, or of what is around the body's pieces, since it began."""
+        self._chunks = 0
         self._interim = False
         self._paused = False
+        self._poll = select.poll()
         self.closed = False
         self.idle_since = 0.0
         self.idle_limit = IDLE
@@ -210,13 +216,12 @@ class _Connection(asyncio.Protocol):
             return False
         # Its goodbye may have arrived and not been read yet: a request written now would be lost, and nobody could
         # tell whether it ran.
-        poll = select.poll()
-        poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
-        return not poll.poll(0)
+        return not self._poll.poll(0)
 
     def drop(self) -> None:
         """Close at once; the peer learns that nobody listens."""
         self.closed = True
+        self._pool.forget(self)
         self._response = None
         if self._transport is not None:
             self._transport.abort()
@@ -235,16 +240,24 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
+        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         response = self._response
         if response is None:
             self.drop()  # bytes that nobody asked for
             return
+        self._raw += len(data)
         try:
             self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            response.fail(ProtocolError("The answer leaves HTTP, although nobody asked for that."))
         except httptools.HttpParserError as error:
             response.fail(ProtocolError(f"The answer is not HTTP: {error}."))
+            self.drop()
+        # What the parser collects before it tells us of it (a header or trailer without an end) must have a bound too.
+        if self._raw > HEADER_LIMIT + self._chunks * FRAMING:
+            response.fail(ProtocolError(f"The headers or trailers have more than {HEADER_LIMIT} bytes."))
             self.drop()
 
     def eof_received(self) -> None:
@@ -266,28 +279,33 @@ class _Connection(asyncio.Protocol):
     # httptools callbacks
 
     def on_message_begin(self) -> None:
+        if self._response is None:
+            self.drop()  # bytes behind an answer: whoever came next would take them for its own
+            return
         self._headers = {}
-        self._header_size = 0
+        self._in_head, self._chunks = True, 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._header_size += len(name) + len(value)
-        if self._header_size > HEADER_LIMIT:
-            if self._response is not None:
-                self._response.fail(ProtocolError(f"The headers have more than {HEADER_LIMIT} bytes."))
-            return
-        self._headers[name.lower()] = value.strip()
+        if self._in_head:  # a trailer says nothing that we would act on
+            self._headers[name.lower()] = value.strip()
 
     def on_headers_complete(self) -> None:
+        self._in_head, self._raw = False, 0
         status = self._parser.get_status_code()
         self._interim = status < 200
         if not self._interim and self._response is not None:
             self._response.begin(status, self._headers)
 
+    def on_chunk_header(self) -> None:
+        self._chunks += 1
+
     def on_body(self, body: bytes) -> None:
+        self._raw = max(self._raw - len(body), 0)
         if self._response is not None:
             self._response.take(body)
 
     def on_message_complete(self) -> None:
+        self._raw = 0
         response = self._response
         if self._interim or response is None:
             return
@@ -332,9 +350,8 @@ class _Pool:
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
-        for connection in self._idle:
+        for connection in list(self._idle):
             connection.drop()
-        self._idle.clear()
 
     def _drop_old(self) -> None:
         self._sweep = None

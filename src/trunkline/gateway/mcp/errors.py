@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trunkline.errors import BusyError, RefusedError, TrunklineError, UnknownNameError
-from trunkline.gateway.http import Headers
+from trunkline.gateway.request import Headers
 from trunkline.wire.envelope import error_object
 
 

@@ -9,12 +9,12 @@ from functools import partial
 
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import RefusedError, TrunklineError
-from trunkline.gateway.http import JSON, STREAM, Headers, Request
 from trunkline.gateway.mcp.errors import error_of, status_of
 from trunkline.gateway.mcp.lists import Lists, introduce_legacy
 from trunkline.gateway.mcp.sessions import Session, Sessions
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.mcp.subscribers import Subscribers
+from trunkline.gateway.request import JSON, STREAM, Headers, Request
 from trunkline.model import LIST_METHODS, Answer, Call, Caller, Question, Reply
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks

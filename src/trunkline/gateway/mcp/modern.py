@@ -10,7 +10,6 @@ from trunkline.call.stages.entry import resolve
 from trunkline.call.stages.tasks import missing_extension
 from trunkline.call.tasks.log import Known
 from trunkline.errors import RefusedError, TrunklineError
-from trunkline.gateway.http import JSON, Headers, Request
 from trunkline.gateway.mcp.errors import error_of, status_of
 from trunkline.gateway.mcp.lists import Lists, introduce_modern
 from trunkline.gateway.mcp.parking import Parking, is_ours
@@ -18,6 +17,7 @@ from trunkline.gateway.mcp.sessions import LEVELS
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.mcp.subscribers import Subscriber, Subscribers
 from trunkline.gateway.mcp.task_news import TaskNews
+from trunkline.gateway.request import JSON, Headers, Request
 from trunkline.model import LIST_METHODS, Call, Caller, Kind, Question, Reply, Scope
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any
 
-from trunkline.gateway.http import STREAM, Headers, Request
+from trunkline.gateway.request import STREAM, Headers, Request
 from trunkline.wire.sse import COMMENT, write_event
 
 KEEP_ALIVE = 15.0

@@ -1,0 +1,126 @@
+"""One request of a caller, and the way to answer it."""
+
+from __future__ import annotations
+
+import asyncio
+import http
+from collections.abc import Callable
+from typing import Protocol
+
+from trunkline.model import EVERYONE
+
+Headers = list[tuple[bytes, bytes]]
+
+JSON: tuple[bytes, bytes] = (b"content-type", b"application/json")
+STREAM: Headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache, no-transform")]
+
+STATUS = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in http.HTTPStatus}
+"""The first line of an answer."""
+
+
+class Writer(Protocol):
+    """Where an answer goes."""
+
+    closed: bool
+
+    def write(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        ...
+
+    async def writable(self) -> None:
+        """Wait until the peer has read most of what it was sent."""
+        ...
+
+
+class Request:
+    """One request, and the way to answer it."""
+
+    __slots__ = (
+        "_connection",
+        "_gone",
+        "_keep_alive",
+        "_started",
+        "answered",
+        "body",
+        "headers",
+        "method",
+        "path",
+        "repeated",
+        "scope",
+        "task",
+    )
+
+    def __init__(self, connection: Writer, method: str, path: str, headers: dict[bytes, bytes], body: bytes) -> None:
+        self._connection = connection
+        self.method, self.path, self.headers, self.body = method, path, headers, body
+        self.repeated = b""
+        """A header that must not occur twice, but did."""
+        self.scope = EVERYONE
+        """Whose request it is, once that is known."""
+        self.answered = False
+        self.task: asyncio.Task[None] | None = None
+        self._keep_alive = True
+        self._started = False
+        self._gone: list[Callable[[], object]] = []
+
+    @property
+    def gone(self) -> bool:
+        """Whether the caller hung up."""
+        return self._connection.closed
+
+    def on_gone(self, callback: Callable[[], object]) -> None:
+        """Have `callback` called when the caller hangs up before it is answered."""
+        self._gone.append(callback)
+
+    def answer(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
+        """The whole answer, in one write."""
+        if self.answered or self._connection.closed:
+            return
+        self.answered = True
+        parts = [STATUS[status]]
+        for name, value in headers or ():
+            parts += (name, b": ", value, b"\r\n")
+        if not self._keep_alive:
+            parts.append(b"connection: close\r\n")
+        parts += (b"content-length: %d\r\n\r\n" % len(body), b"" if self.method == "HEAD" else body)
+        self._connection.write(b"".join(parts))
+
+    def begin(self, headers: Headers) -> None:
+        """Start an answer that comes in pieces."""
+        if self._started or self.answered or self._connection.closed:
+            return
+        self._started = True
+        parts = [STATUS[200]]
+        for name, value in headers:
+            parts += (name, b": ", value, b"\r\n")
+        parts.append(b"transfer-encoding: chunked\r\n\r\n")
+        self._connection.write(b"".join(parts))
+
+    async def write(self, piece: bytes) -> None:
+        """One piece; waits while the caller is slow to read."""
+        if piece and not self.answered and not self._connection.closed:
+            self._connection.write(b"%x\r\n" % len(piece) + piece + b"\r\n")
+            await self._connection.writable()
+
+    def end(self) -> None:
+        """The answer is whole."""
+        if self._started and not self.answered and not self._connection.closed:
+            self._connection.write(b"0\r\n\r\n")
+        self.answered = True
+
+    # For the connection.
+
+    @property
+    def keeps_alive(self) -> bool:
+        """Whether the connection can take another request afterwards."""
+        return self._keep_alive and self.answered
+
+    def close_after(self) -> None:
+        """This is the connection's last request."""
+        self._keep_alive = False
+
+    def hung_up(self) -> None:
+        """Tell whoever wants to know that the caller is gone."""
+        for callback in self._gone:
+            callback()
+        self._gone.clear()
