@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -132,12 +133,18 @@ def legacy_introduction(server: str, result: bytes) -> Introduction:
 def checked_reply(exchange: Exchange, result: bytes, error: bytes, *, modern: bool) -> Reply:
     """A response as a reply; what is neither a result nor an error is the server's fault."""
     if error and error != b"null":
-        if not is_object(error):
+        if not _is_error(error):
             error = error_object(-32603, f"Server {exchange.server!r} sent an error that is none.")
         return Reply(error=error, modern=modern, refused=exchange.refused)
     if not is_object(result):
         raise ProtocolError(f"Server {exchange.server!r} answered {exchange.method} with something that is no result.")
     return Reply(result=result, modern=modern)
+
+
+def _is_error(error: bytes) -> bool:
+    """Whether callers can read it: an object with a whole number as its code, and a text."""
+    members = read_members(error) if is_object(error) else {}
+    return members.get("code", b"").lstrip(b"-").isdigit() and members.get("message", b"")[:1] == b'"'
 
 
 def refusal(method: str) -> Answer:
@@ -160,6 +167,13 @@ def answer_when_done(future: asyncio.Future[Answer], reply: Callable[[Answer], N
             reply(ended.result())
 
     future.add_done_callback(done)
+
+
+def withdrawal() -> str:
+    """Why a request ends that is being given up just now: the caller's own words, where it gave some."""
+    error = sys.exception()
+    words = str(error) if isinstance(error, asyncio.CancelledError) else ""
+    return words or "The caller withdrew, or the time was up."
 
 
 def lost(spec: ServerSpec, exchange: Exchange, why: str) -> UpstreamError:

@@ -12,7 +12,15 @@ from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, 
 from trunkline.model import Answer, Introduction, Question, Reply
 from trunkline.tasks import Tasks
 from trunkline.upstream.address import Address
-from trunkline.upstream.connection import ConnectionEvents, answer_when_done, checked_reply, lost, refusal, write_answer
+from trunkline.upstream.connection import (
+    ConnectionEvents,
+    answer_when_done,
+    checked_reply,
+    lost,
+    refusal,
+    withdrawal,
+    write_answer,
+)
 from trunkline.upstream.event_stream import SOONEST, EventStream, keep_listening
 from trunkline.upstream.exchange import AskedError, Exchange
 from trunkline.upstream.handshake import Handshake
@@ -365,7 +373,7 @@ class HttpConnection:
         if not exchange.background:
             self.last_used = time.monotonic()
         if not settled:
-            self.cancel(exchange, "The caller withdrew, or the time was up.")
+            self.cancel(exchange, withdrawal())
 
 
 async def _pause(exchange: Exchange, seconds: float) -> None:

@@ -18,6 +18,7 @@ from trunkline.upstream.connection import (
     lost,
     modern_introduction,
     refusal,
+    withdrawal,
     write_answer,
 )
 from trunkline.upstream.exchange import Exchange
@@ -271,7 +272,7 @@ class StreamConnection:
             if not exchange.background:
                 self.last_used = time.monotonic()
             if not settled:
-                self.cancel(exchange, "The caller withdrew, or the time was up.")
+                self.cancel(exchange, withdrawal())
 
     async def _probe(self, patience: float) -> Introduction | None:
         try:

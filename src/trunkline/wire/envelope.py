@@ -96,6 +96,11 @@ def read_params(message: Message) -> Members:
         raise RefusedError("`params` is not an object.", code=INVALID_REQUEST) from error
 
 
+def same_id(id: bytes) -> bytes:
+    """An id in one spelling, since a text can be written with escapes or without."""
+    return id if b"\\" not in id else msgspec.json.encode(msgspec.json.decode(id))
+
+
 def read_string(value: bytes) -> str:
     """A JSON string; empty when the value is absent or something else."""
     if value[:1] != b'"':

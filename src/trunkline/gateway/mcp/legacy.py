@@ -22,6 +22,7 @@ from trunkline.wire.envelope import (
     METHOD_NOT_FOUND,
     Message,
     read_string,
+    same_id,
     write_error,
     write_notification,
     write_result,
@@ -40,6 +41,8 @@ SESSION_HEADER = b"mcp-session-id"
 PRIMED_SINCE = "2025-11-25"
 """From this version on a stream may begin with an empty event, from which it can be resumed."""
 EXPIRY_SWEEP = 5.0
+REASON = 1000
+"""Characters of a caller's reason to withdraw that are passed on."""
 FAREWELL = 2.0
 
 
@@ -161,9 +164,9 @@ class LegacyEdge:
 
     def _hear(self, session: Session, message: Message, params: Members) -> None:
         if message.method == "notifications/cancelled":
-            task = session.in_flight.get(params.get("requestId", b""))
+            task = session.in_flight.get(same_id(params.get("requestId", b"")))
             if task is not None:
-                task.cancel()
+                task.cancel(read_string(params.get("reason", b""))[:REASON] or None)
         elif message.method == "notifications/roots/list_changed":
             self._relay.notify_session(session.id, message.method, message.params)
 
@@ -226,7 +229,8 @@ class LegacyEdge:
             ask=partial(self._ask, session, outlet),
         )
         request.on_gone(lambda: outlet.caller_left(task))
-        session.in_flight[message.id] = task
+        id = same_id(message.id)
+        session.in_flight[id] = task
         session.open_requests += 1
         try:
             reply = await self._relay.handle(self._relay.enter(call))
@@ -238,13 +242,13 @@ class LegacyEdge:
             text = write_error(message.id, error_of(error, modern=False, uri=call.name))
             status = status_of(error) if status_of(error)[0] == 503 else (200, [])
         except asyncio.CancelledError:
-            if session.in_flight.get(message.id) is task and not outlet.gone:
+            if session.in_flight.get(id) is task and not outlet.gone:
                 task.uncancel()
                 await outlet.withdrawn()  # by `notifications/cancelled`: the caller expects no answer
                 return
             raise
         finally:
-            session.in_flight.pop(message.id, None)
+            session.in_flight.pop(id, None)
             session.open_requests -= 1
             session.last_seen = time.monotonic()
         await outlet.finish(text, *status)

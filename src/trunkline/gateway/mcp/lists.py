@@ -18,7 +18,7 @@ from trunkline.version import __version__
 from trunkline.wire.envelope import INVALID_PARAMS, read_string
 from trunkline.wire.era import MODERN_VERSIONS
 from trunkline.wire.members import Members, decode, encode, is_object, read_members, write_members
-from trunkline.wire.meta import PREFIX, SERVER_INFO
+from trunkline.wire.meta import PREFIX, SERVER_INFO, plain
 from trunkline.wire.tasks import EXTENSION, OFFER
 
 OWN_INFO = encode({"name": "trunkline", "title": "Trunkline", "version": __version__})
@@ -143,10 +143,12 @@ def introduce_modern(view: View) -> bytes:
     if bare.modern:
         theirs = read_members(bare.result) | (spoken if view.searching else {})
         return write_members({**own, **theirs, "supportedVersions": own["supportedVersions"]})
-    capabilities = {name: value for name, value in bare.capabilities.items() if name not in ("tasks", "experimental")}
+    theirs = {name: value for name, value in read_members(bare.result).items() if name not in _OF_INITIALIZE}
+    said = read_members(theirs["_meta"]) if is_object(theirs.get("_meta", b"")) else {}
+    capabilities = {name: value for name, value in bare.capabilities.items() if name != "tasks"}
     capabilities |= _extensions(snapshot)
-    made = own | {"capabilities": encode(capabilities), "_meta": write_members({SERVER_INFO: bare.info})}
-    return write_members(made | spoken)
+    made = own | {"capabilities": encode(capabilities), "_meta": write_members({**said, SERVER_INFO: bare.info})}
+    return write_members({**theirs, **made, **spoken})
 
 
 def _extensions(snapshot: Snapshot) -> dict[str, Any]:
@@ -179,12 +181,18 @@ def introduce_legacy(view: View, version: str, introduction: Introduction | None
         return write_members({**theirs, "protocolVersion": encode(version)})
     capabilities = {name: value for name, value in introduction.capabilities.items() if name != "extensions"}
     capabilities |= _tasks(runs_tasks(snapshot.servers[snapshot.bare]), version)
+    theirs = plain(read_members(introduction.result))
+    theirs = {name: value for name, value in theirs.items() if name not in ("supportedVersions", "instructions")}
     made: Members = {
         "protocolVersion": encode(version),
         "capabilities": encode(capabilities),
         "serverInfo": introduction.info if is_object(introduction.info) and introduction.info != b"{}" else OWN_INFO,
     }
-    return write_members(made | spoken)
+    return write_members({**theirs, **made, **spoken})
+
+
+_OF_INITIALIZE = frozenset(("protocolVersion", "serverInfo", "capabilities", "instructions"))
+"""What the era before says of a server in places of its own; all else that a server says of itself passes."""
 
 
 def _tasks(some: bool, version: str) -> dict[str, Any]:

@@ -145,6 +145,8 @@ class ModernEdge:
     async def _reply(self, call: Call) -> Reply:
         """The call's outcome in this era: what a legacy server asks meanwhile becomes a result that asks the caller."""
         state = read_string(call.params.get("requestState", b""))
+        if "requestState" in call.params and not state:
+            raise RefusedError("`requestState` is not one that was given out.", code=INVALID_PARAMS)
         parked, answers = None, read_answers(call.params) if state else {}
         if state and not is_ours(state) and (call.scope.user or self._goes_to_legacy(call)):
             raise RefusedError("`requestState` does not belong to this request.", code=INVALID_PARAMS)

@@ -53,7 +53,11 @@ class Parking:
         try:
             content = self._seal.open(state, _context(call))
         except ValueError:
-            raise RefusedError("`requestState` does not belong to this request.", code=INVALID_PARAMS) from None
+            raise RefusedError(
+                "`requestState` does not belong to this request, or was given out before a restart.",
+                code=INVALID_PARAMS,
+                hint="Send the request anew, without it.",
+            ) from None
         expiry, key = int.from_bytes(content[:8], "big"), content[8:]
         if time.time() * 1000 > expiry:
             raise RefusedError("The time to answer is up.", code=INVALID_PARAMS, hint="Send the request anew.")
