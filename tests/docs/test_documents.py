@@ -85,6 +85,8 @@ def test_what_pages_name_of_the_code_is_there(page: Path) -> None:
     for path in set(re.findall(r"(?<![\w/.])(?:[a-z_]+/)+\w+\.py\b", text)):
         below = path.partition("/")[0]
         assert (SOURCE / path).exists() or (ROOT / path).exists() or not (SOURCE / below).exists(), path
+    for module in set(re.findall(r"python -m (tests[\w.]+)", text)):
+        assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists(), module
     assert set(re.findall(r"`(test_\w+)`", text)) <= _tests()
 
 
