@@ -45,7 +45,8 @@ def configuration_page() -> str:
     }
     for name, sections in tables.items():
         parts += [f"## `[{name}]`\n", *_about(sections[-1]), "| key | default | |", "|---|---|---|"]
-        for option, document in [found for section in sections for found in options(section) if found[1]]:
+        documented = {one[0].name: one for section in sections for one in options(section) if one[1]}
+        for option, document in documented.values():
             parts.append(f"| `{option.name}` | {_default(option)} | {document} |")
         parts.append("")
     return "\n".join(parts).rstrip() + "\n"
