@@ -8,7 +8,7 @@ from trunkline import MCPRegistryClient, RegistryEntry, get_well_known_server
 
 
 async def main() -> None:
-    client = MCPRegistryClient(registries=())  # without any, it knows the built-in catalogue
+    client = MCPRegistryClient(registries=())  # without any, it knows the well-known servers
 
     print("Servers for databases that we have tried:")
     found = await client.search(query="sql database", verified_only=True, limit=3)

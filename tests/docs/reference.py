@@ -1,70 +1,24 @@
-"""Writes docs/configuration.md from the fields of the configuration: `python -m tests.docs.reference`."""
+"""Writes what of the documentation comes from the source: `python -m tests.docs.reference`."""
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
-from trunkline.cli.up import NOT_FLAGS
-from trunkline.config.options import SECTIONS, GroupSpec, ProfileSpec, RegistrySpec, ServerSpec, options
-from trunkline.tool import Annotations, ToolOptions
+from tests.docs.commands import commands_page
+from tests.docs.configuration import configuration_page
+from tests.docs.index import index_page, llms_text
+from tests.docs.names import names_page
 
-FILE = Path(__file__).parents[2] / "docs" / "configuration.md"
-
-INTRODUCTION = """# Configuration
-
-Written from the source by `python -m tests.docs.reference`; a test keeps it so.
-
-`trunkline.toml` is looked for in the current folder, then in `~/.config/trunkline/`; `--config` names another. The JSON
-file of a client (`mcpServers`, or VS Code's `servers`) works as it is: keys that mean nothing here are left alone. In
-any value `${env:NAME}` (or `${NAME}`, or `${NAME:-default}`) stands for an environment variable; in `env`, `headers`
-and tokens `${secret:NAME}` for a [secret](manifests.md). A server whose variable or secret is missing is shown as
-unreachable with that reason; the others start.
-
-The file is watched. A change takes effect at once; servers that did not change are not touched, and calls under way
-end as they began. Changes of `[gateway]` other than `namespace`, `conflicts`, `prefer`, `expose`, `expose_limit` and
-`pinned` want a restart.
-"""
-
-
-def written() -> str:
-    """The whole document."""
-    parts = [INTRODUCTION]
-    for name, section in SECTIONS.items():
-        parts += [f"## `[{name}]`\n", *_about(section), "| key | default | variable, flag | |", "|---|---|---|---|"]
-        for option, document in options(section):
-            variable = f"`TRUNKLINE_{name.upper()}_{option.name.upper()}`"
-            if name == "gateway" and option.name not in NOT_FLAGS:
-                variable += f", `--{option.name.replace('_', '-')}`"
-            parts.append(f"| `{option.name}` | {_default(option)} | {variable} | {document} |")
-        parts.append("")
-    tables = {
-        "servers.NAME": (ServerSpec,),
-        "servers.NAME.tools.TOOL": (Annotations, ToolOptions),
-        "groups.NAME": (GroupSpec,),
-        "profiles.NAME": (ProfileSpec,),
-        "registries.NAME": (RegistrySpec,),
-    }
-    for name, sections in tables.items():
-        parts += [f"## `[{name}]`\n", *_about(sections[-1]), "| key | default | |", "|---|---|---|"]
-        for option, document in [found for section in sections for found in options(section) if found[1]]:
-            parts.append(f"| `{option.name}` | {_default(option)} | {document} |")
-        parts.append("")
-    return "\n".join(parts).rstrip() + "\n"
-
-
-def _about(section: type[Any]) -> list[str]:
-    said = " ".join((section.__doc__ or "").split()).partition(": ")[2]
-    return [f"{said[:1].upper()}{said[1:]}\n"] if said else []
-
-
-def _default(option: dataclasses.Field[Any]) -> str:
-    if option.default is dataclasses.MISSING or option.default in ("", (), None):
-        return ""
-    value = str(option.default).lower() if isinstance(option.default, bool) else option.default
-    return f"`{value}`"
-
+ROOT = Path(__file__).parents[2]
+PAGES: Mapping[str, Callable[[], str]] = {
+    "docs/configuration.md": configuration_page,
+    "docs/commands.md": commands_page,
+    "docs/reference.md": names_page,
+    "docs/README.md": index_page,
+    "llms.txt": llms_text,
+}
 
 if __name__ == "__main__":
-    FILE.write_text(written(), encoding="utf-8")
+    for page, text in PAGES.items():
+        (ROOT / page).write_text(text(), encoding="utf-8")

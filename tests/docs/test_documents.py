@@ -5,20 +5,25 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import trunkline
-from tests.docs.reference import FILE, written
+from tests.docs.index import INDEX, llms_text, sections
+from tests.docs.reference import PAGES, ROOT
 from tests.harness import TRUNKLINE
 from trunkline.config.reading import parse
 
-ROOT = Path(__file__).parents[2]
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+SOURCE = ROOT / "src" / "trunkline"
 
 
-def test_the_reference_lists_every_option() -> None:
-    assert FILE.read_text(encoding="utf-8") == written(), "run `python -m tests.docs.reference`"
+@pytest.mark.parametrize("page", PAGES)
+def test_what_comes_from_the_source_is_up_to_date(page: str) -> None:
+    assert (ROOT / page).read_text(encoding="utf-8") == PAGES[page](), "run `python -m tests.docs.reference`"
 
 
 def test_the_readme_shows_a_configuration_that_works() -> None:
@@ -41,19 +46,69 @@ def test_every_command_of_the_readme_exists() -> None:
         assert re.search(rf"^    {command}\s", help_text, re.MULTILINE), command
 
 
-def test_links_between_documents_lead_somewhere() -> None:
-    for document in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
-        prose = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", prose):
-            assert (document.parent / target).exists(), f"{document.name}: {target}"
+def test_the_index_has_every_page_once() -> None:
+    links = [address for section in sections(INDEX.read_text(encoding="utf-8")) for _, address, _ in section.links]
+
+    pages = sorted(address for address in links if address.startswith("docs/"))
+
+    assert pages == sorted(str(page.relative_to(ROOT)) for page in DOCS if page != INDEX)
+
+
+def test_models_are_given_every_link_of_the_index() -> None:
+    index = [link[:2] for section in sections(INDEX.read_text(encoding="utf-8")) for link in section.links]
+
+    title, summary, *rest = llms_text().split("\n\n")
+
+    assert title.startswith("# ")
+    assert summary.startswith("> ")
+    assert all(part.startswith(("## ", "- ")) for part in rest)
+    assert sorted(re.findall(r"^- \[(.+)\]\((\S+)\)", "\n".join(rest), re.MULTILINE)) == sorted(index)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *DOCS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_pages_and_to_headings(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", _prose(page)):
+        path, _, anchor = target.partition("#")
+        there = page.parent / path if path else page
+        assert there.exists(), target
+        assert not anchor or anchor in _anchors(there), target
+
+
+@pytest.mark.parametrize("page", [page for page in DOCS if page.parent.name != "decisions"], ids=lambda page: page.stem)
+def test_what_pages_name_of_the_code_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+
+    for name in set(re.findall(r"\btrunkline(?:\.\w+)+", text)):
+        assert _is_there(name), name
+    for module, names in re.findall(r"^ *from (trunkline[\w.]*) import (\([^)]+\)|.+)$", text, re.MULTILINE):
+        assert all(hasattr(import_module(module), name) for name in re.findall(r"\w+", names)), module
+    for path in set(re.findall(r"(?<![\w/.])(?:[a-z_]+/)+\w+\.py\b", text)):
+        below = path.partition("/")[0]
+        assert (SOURCE / path).exists() or (ROOT / path).exists() or not (SOURCE / below).exists(), path
+    for module in set(re.findall(r"python -m (tests[\w.]+)", text)):
+        assert (ROOT / module.replace(".", "/")).with_suffix(".py").exists(), module
+    assert set(re.findall(r"`(test_\w+)`", text)) <= _tests()
 
 
 def test_every_public_name_is_documented() -> None:
-    pages = "".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+    by_hand = [page for page in (ROOT / "docs").glob("*.md") if page.name != "reference.md"]
+    pages = "".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *by_hand])
 
     for name in trunkline.__all__:
         assert getattr(trunkline, name)
         assert name.startswith("_") or re.search(rf"\b{name}\b", pages), f"{name} is on no page"
+
+
+def test_each_word_has_one_line_in_its_place_and_lives_somewhere() -> None:
+    text = (ROOT / "docs" / "words.md").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines()[3:] if line]
+
+    found = [re.fullmatch(r"- \*\*([\w -]+)\*\*: .+\. \(`([\w/.]+)`\)", line) for line in lines]
+    words = [match[1] for match in found if match]
+
+    assert len(words) == len(lines)
+    assert words == sorted(set(words), key=str.casefold)
+    assert [match[2] for match in found if match and not (SOURCE / match[2]).exists()] == []
 
 
 @pytest.mark.parametrize("example", sorted((ROOT / "docs" / "examples").glob("*.py")), ids=lambda path: path.stem)
@@ -64,3 +119,30 @@ def test_every_example_runs_and_stands_on_its_page(example: Path) -> None:
     done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+def _prose(page: Path) -> str:
+    return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def _anchors(page: Path) -> set[str]:
+    """The headings of a page, as GitHub makes addresses of them."""
+    headings = re.findall(r"^#+ (.+)$", _prose(page), re.MULTILINE)
+    texts = (re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", heading) for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in texts}
+
+
+def _is_there(name: str) -> bool:
+    """Whether a dotted name is a module, or something in one."""
+    *parts, last = name.split(".")[1:]
+    place = SOURCE.joinpath(*parts)
+    if last in ("toml", "yaml", "fish") or (place / last).is_dir() or (place / f"{last}.py").exists():
+        return True
+    is_module = place.is_dir() or place.with_suffix(".py").exists()
+    return is_module and hasattr(import_module(".".join(("trunkline", *parts))), last)
+
+
+@cache
+def _tests() -> set[str]:
+    modules = (ROOT / "tests").rglob("test_*.py")
+    return {name for module in modules for name in re.findall(r"def (test_\w+)", module.read_text(encoding="utf-8"))}

@@ -69,6 +69,7 @@ class CallNext(Protocol):
 
 
 ToolMiddleware = Callable[[Tool, dict[str, Any], ToolContext, CallNext], Awaitable[ToolResult]]
+"""An async function of a tool, its arguments, the context of the call, and what runs the rest of the chain."""
 
 
 def create_tool_middleware_chain(middlewares: Iterable[ToolMiddleware]) -> ToolMiddleware:
