@@ -9,7 +9,7 @@ from typing import Any
 from trunkline.tool import Tool
 from trunkline.tools.convert.definition import as_object
 from trunkline.tools.convert.loss import Converted, Ledger
-from trunkline.tools.convert.naming import PORTABLE, distinct
+from trunkline.tools.names import PORTABLE, distinct
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from trunkline.tool import Tool
 from trunkline.tools.convert.definition import as_object
 from trunkline.tools.convert.gemini_schema import GeminiSchema
 from trunkline.tools.convert.loss import Converted, Ledger
-from trunkline.tools.convert.naming import GEMINI
 from trunkline.tools.convert.openapi import to_json_schema
 from trunkline.tools.convert.schemas import EMPTY, plain_root
 from trunkline.tools.convert.vendor import adopt, definition_of, frame, parameters_of
+from trunkline.tools.names import GEMINI
 
 
 def to_gemini(tool: Tool, *, json_schema: bool = False) -> Converted[dict[str, Any]]:

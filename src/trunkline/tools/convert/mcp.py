@@ -11,14 +11,14 @@ from trunkline.tools.annotations import effective, merge_annotations
 from trunkline.tools.convert.definition import DEFINITION, NAME, as_object, origin, read, write
 from trunkline.tools.convert.loss import Converted, Ledger
 from trunkline.tools.convert.matrix import compatibility_of
-from trunkline.tools.convert.naming import (
+from trunkline.tools.convert.options import DEFAULT_TOOL_CONVERTER_OPTIONS, ToolConverterOptions
+from trunkline.tools.names import (
     distinct,
     sanitize_tool_name,
     validate_tool_name,
     with_prefix,
     without_prefix,
 )
-from trunkline.tools.convert.options import DEFAULT_TOOL_CONVERTER_OPTIONS, ToolConverterOptions
 
 Execute = Callable[[dict[str, Any]], Any | Awaitable[Any]]
 Definition = dict[str, Any]

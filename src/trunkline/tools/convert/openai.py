@@ -9,10 +9,10 @@ from trunkline.errors import ConfigError
 from trunkline.tool import Tool
 from trunkline.tools.convert.definition import as_object
 from trunkline.tools.convert.loss import Converted, Ledger
-from trunkline.tools.convert.naming import OPENAI
 from trunkline.tools.convert.schemas import plain_root
 from trunkline.tools.convert.strict import strict_schema
 from trunkline.tools.convert.vendor import adopt, definition_of, frame, parameters_of
+from trunkline.tools.names import OPENAI
 
 OpenAIFormat = Literal["chat", "responses"]
 

@@ -10,9 +10,9 @@ from trunkline.tool import Tool
 from trunkline.tools.convert.definition import as_object, write
 from trunkline.tools.convert.loss import Converted, Ledger
 from trunkline.tools.convert.mcp import from_mcp_tool
-from trunkline.tools.convert.naming import NameRule, sanitize_tool_name, validate_tool_name
 from trunkline.tools.convert.options import DEFAULT_TOOL_CONVERTER_OPTIONS
 from trunkline.tools.convert.schemas import EMPTY, Schema
+from trunkline.tools.names import NameRule, sanitize_tool_name, validate_tool_name
 
 HINTS: Mapping[str, Callable[[Any], bool]] = {
     "defer_loading": lambda value: isinstance(value, bool),
