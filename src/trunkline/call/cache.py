@@ -18,7 +18,7 @@ from trunkline.errors import ConfigError, UpstreamTimeoutError
 from trunkline.events import Audible, Emitter, Event
 from trunkline.tool import ToolResult
 from trunkline.tools.digest import digest, digest_json
-from trunkline.tools.globs import Glob
+from trunkline.tools.patterns import Glob
 
 T = TypeVar("T")
 D = TypeVar("D")
