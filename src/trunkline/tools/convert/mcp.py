@@ -8,10 +8,18 @@ from typing import Any
 
 from trunkline.tool import Annotations, Tool
 from trunkline.tools.annotations import effective, merge_annotations
-from trunkline.tools.convert.definition import DEFINITION, NAME, as_object, origin, read, write
+from trunkline.tools.convert.definition import (
+    DEFAULT_TOOL_CONVERTER_OPTIONS,
+    DEFINITION,
+    NAME,
+    ToolConverterOptions,
+    as_object,
+    origin,
+    read,
+    write,
+)
 from trunkline.tools.convert.loss import Converted, Ledger
 from trunkline.tools.convert.matrix import compatibility_of
-from trunkline.tools.convert.options import DEFAULT_TOOL_CONVERTER_OPTIONS, ToolConverterOptions
 from trunkline.tools.names import (
     distinct,
     sanitize_tool_name,
