@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, cast, get_args, get_origin, get_type_hints, overload
+from typing import Annotated, Any, TypedDict, Union, Unpack, cast, get_args, get_origin, get_type_hints, overload
 
 import msgspec
 
@@ -19,35 +19,26 @@ from trunkline.tools.convert.docstring import read_docstring
 Function = Callable[..., Any]
 
 
+class ToolDetails(TypedDict, total=False):
+    """What can be said of a tool beside its function, name and description."""
+
+    parameters: Mapping[str, Any] | None
+    output_schema: Mapping[str, Any] | None
+    annotations: Annotations
+    category: str
+    meta: Mapping[str, Any] | None
+    infer_annotations: bool
+
+
 @overload
 def create_tool_from_function(
-    source: Function,
-    /,
-    *,
-    name: str = "",
-    description: str = "",
-    parameters: Mapping[str, Any] | None = None,
-    output_schema: Mapping[str, Any] | None = None,
-    annotations: Annotations = UNKNOWN,
-    category: str = "",
-    meta: Mapping[str, Any] | None = None,
-    infer_annotations: bool = True,
+    source: Function, /, *, name: str = "", description: str = "", **details: Unpack[ToolDetails]
 ) -> Tool: ...
 
 
 @overload
 def create_tool_from_function(
-    source: str,
-    description: str,
-    fn: Function,
-    /,
-    *,
-    parameters: Mapping[str, Any] | None = None,
-    output_schema: Mapping[str, Any] | None = None,
-    annotations: Annotations = UNKNOWN,
-    category: str = "",
-    meta: Mapping[str, Any] | None = None,
-    infer_annotations: bool = True,
+    source: str, description: str, fn: Function, /, **details: Unpack[ToolDetails]
 ) -> Tool: ...
 
 
@@ -83,23 +74,13 @@ def create_tool_from_function(
     told = about or description or words.text
     if parameters is None:
         signature = read_signature(function, named, words.parameters)
-        schema, output, execute = (
-            signature.schema,
-            output_schema or signature.output,
-            _typed(named, function, signature),
-        )
+        schema, output = signature.schema, output_schema or signature.output
+        execute = _typed(named, function, signature)
     else:
         schema, output, execute = parameters, output_schema, _untyped(function, parameters)
     hints = effective(annotations, named, told, schema) if infer_annotations else annotations
     return Tool(
-        named,
-        told,
-        schema,
-        hints,
-        category=category,
-        execute=execute,
-        output_schema=output,
-        meta=dict(meta or {}),
+        named, told, schema, hints, category=category, execute=execute, output_schema=output, meta=dict(meta or {})
     )
 
 

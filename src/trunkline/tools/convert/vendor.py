@@ -126,11 +126,7 @@ def batch_convert(tools: Iterable[Tool], convert: Callable[[Tool], Converted[dic
     """All tools by one converter, such as `to_anthropic`; names that would meet are told apart by a stable hash."""
     listed = list(tools)
     ledger = Ledger()
-    definitions: list[dict[str, Any]] = []
-    for place, tool in enumerate(listed):
-        converted = convert(tool)
-        definitions.append(converted.value)
-        ledger.extend(loss.below(place) for loss in converted.losses)
+    definitions = [ledger.take(place, convert(tool)) for place, tool in enumerate(listed)]
     wanted = [str(_named(definition)["name"]) for definition in definitions]
     names = distinct(wanted, [tool.name for tool in listed], [tool.server for tool in listed], rule=PORTABLE)
     for place, name in enumerate(names):
