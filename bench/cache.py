@@ -13,7 +13,7 @@ from collections.abc import Callable
 from trunkline.call.cache import ToolCache
 from trunkline.call.result_cache import ToolResultCache
 from trunkline.tools.digest import digest, digest_json
-from trunkline.tools.globs import Glob
+from trunkline.tools.patterns import Glob
 
 ROUNDS = 5
 SIZES = (100, 100_000)

@@ -35,7 +35,7 @@ from typing import Any
 from trunkline.errors import ConfigError
 from trunkline.search.measure import rank_file
 from trunkline.search.text import ToolText
-from trunkline.tools.convert.naming import distinct, sanitize_tool_name
+from trunkline.tools.names import distinct, sanitize_tool_name
 
 DATA = Path(__file__).parent / "data"
 LIMIT = 20

@@ -17,7 +17,7 @@ from trunkline import (
     to_openai,
     validate_tool_name,
 )
-from trunkline.tools.convert.batch import batch_convert
+from trunkline.tools.convert.vendor import batch_convert
 
 
 @dataclass

@@ -283,14 +283,14 @@ if TYPE_CHECKING:
         validate_annotations,
     )
     from trunkline.tools.convert.anthropic import from_anthropic, to_anthropic
+    from trunkline.tools.convert.definition import ToolConverterOptions
     from trunkline.tools.convert.function import create_tool_from_function
     from trunkline.tools.convert.gemini import from_gemini, to_gemini
     from trunkline.tools.convert.loss import Converted, Loss
     from trunkline.tools.convert.matrix import TOOL_COMPATIBILITY
     from trunkline.tools.convert.mcp import batch_convert_from_mcp, batch_convert_to_mcp, from_mcp_tool, to_mcp_tool
-    from trunkline.tools.convert.naming import sanitize_tool_name, validate_tool_name
     from trunkline.tools.convert.openai import from_openai, to_openai
-    from trunkline.tools.convert.options import ToolConverterOptions
+    from trunkline.tools.names import sanitize_tool_name, validate_tool_name
 
 _NAMES = {
     "authoring.capabilities": "ServerCapabilitiesConfig ServerCapabilitiesManager",
@@ -315,9 +315,9 @@ _NAMES = {
     "tools.convert.loss": "Converted Loss",
     "tools.convert.matrix": "TOOL_COMPATIBILITY",
     "tools.convert.mcp": "batch_convert_from_mcp batch_convert_to_mcp from_mcp_tool to_mcp_tool",
-    "tools.convert.naming": "sanitize_tool_name validate_tool_name",
+    "tools.names": "sanitize_tool_name validate_tool_name",
     "tools.convert.openai": "from_openai to_openai",
-    "tools.convert.options": "ToolConverterOptions",
+    "tools.convert.definition": "ToolConverterOptions",
     "balance.member": "ServerWeight",
     "balance.groups": "ServerGroup ServerInfo",
     "call.batcher": "BatchConfig BatchRequest BatchResult DEFAULT_BATCH_CONFIG RequestBatcher create_request_batcher",

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.call.batch_groups import Groups
 from trunkline.call.batcher import (
     DEFAULT_BATCH_CONFIG,
     BatchCompleted,
@@ -442,18 +441,22 @@ async def test_a_group_whose_requests_were_all_cancelled_is_forgotten() -> None:
 
 
 async def test_nothing_is_kept_of_a_server_without_requests_not_even_a_timer() -> None:
-    groups = Groups[int](slots=2, share=1, batch_size=10, max_queue=10, wanted=lambda entry: True)
-    flown, left = groups.of("flown"), groups.of("left")
-    groups.push(flown, "ann", 1)
-    groups.push(left, "ann", 2)
-    left.timer = timer = asyncio.get_running_loop().call_later(LONG, lambda: None)
+    async with serving() as (batcher, server, add):
+        groups = batcher._groups  # pyright: ignore[reportPrivateUsage] - what is kept shows nowhere else
+        add("flown", "flown")
+        add("at work", "left")
+        await settle()
+        left = add("left", "left")
+        await settle()
+        group = groups["left"]
+        timer = group.timer
 
-    groups.make_due(flown)
-    assert groups.next() == (flown, [1])
-    groups.end(flown)
-    groups.remove("left", "ann", 2)
+        left.cancel()
+        await server.finish(0)
+        assert (list(groups), group.timer, timer is not None and timer.cancelled()) == (["left"], None, True)
+        await server.finish(1)
 
-    assert (groups.all(), groups.size, groups.in_flight, timer.cancelled()) == ([], 0, 0, True)
+        assert (groups, batcher.queue_size, batcher.active_batch_count) == ({}, 0, 0)
 
 
 async def test_what_comes_after_cancelled_requests_gathers_anew() -> None:

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from tests.search.tools import filled
-from trunkline.search.pattern import translated
 from trunkline.search.regex import RegexIndex
 from trunkline.search.text import ToolText
+from trunkline.tools.patterns import translated
 
 
 @pytest.mark.parametrize(

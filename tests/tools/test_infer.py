@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trunkline.tools.annotations import get_tool_safety_level, is_safe_to_retry, validate_annotations
 from trunkline.tools.infer import infer
-from trunkline.tools.infer_name import split_name
+from trunkline.tools.signs import split_name
 from trunkline.tools.verbs import VERBS, Effect, Form
 
 

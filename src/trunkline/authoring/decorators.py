@@ -10,10 +10,10 @@ from trunkline.authoring.options import MCPServerBaseConfig
 from trunkline.authoring.prompts import Prompt, PromptArgument
 from trunkline.authoring.resources import Resource, ResourceTemplate
 from trunkline.authoring.server import MCPServerBase
-from trunkline.authoring.templates import UriTemplate
 from trunkline.authoring.workers import run
 from trunkline.errors import ConfigError
 from trunkline.tools.convert.docstring import read_docstring
+from trunkline.tools.uri_templates import UriTemplate
 
 F = TypeVar("F", bound=Callable[..., Any])
 

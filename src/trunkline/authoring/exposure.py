@@ -23,7 +23,7 @@ from trunkline.authoring.workers import run
 from trunkline.errors import ConfigError, InvalidArgumentsError, RefusedError
 from trunkline.tool import Annotations, Tool, ToolResult
 from trunkline.tools.annotations import effective, merge_annotations
-from trunkline.tools.convert.naming import distinct, sanitize_tool_name, with_prefix
+from trunkline.tools.names import distinct, sanitize_tool_name, with_prefix
 
 log = logging.getLogger("trunkline")
 

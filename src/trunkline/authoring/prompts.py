@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 from trunkline.authoring.content import Block, block_of
 from trunkline.errors import ConfigError, InvalidArgumentsError
-from trunkline.tools.convert.naming import validate_tool_name
+from trunkline.tools.names import validate_tool_name
 
 Generator = Callable[[Mapping[str, str]], Any | Awaitable[Any]]
 """Takes the arguments; gives a text, a content block, a `PromptMessage`, a list of them, or a `PromptResult`."""

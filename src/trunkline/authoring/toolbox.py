@@ -14,7 +14,7 @@ from trunkline.errors import ConfigError, InvalidArgumentsError
 from trunkline.tool import Annotations, Tool, ToolResult
 from trunkline.tools.annotations import effective, merge_annotations, validate_annotations
 from trunkline.tools.convert.function import create_tool_from_function
-from trunkline.tools.convert.naming import validate_tool_name
+from trunkline.tools.names import validate_tool_name
 
 
 class Toolbox:

@@ -1,4 +1,4 @@
-"""A request on its way through a batch: who waits for it, and how it is answered."""
+"""A request on its way through a batch: what its executor gets, and gives, and what listeners are told."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, ClassVar, Literal, cast
 
 from trunkline.errors import ServerRefusedError, TrunklineError, UpstreamError
+from trunkline.events import Event
 
 log = logging.getLogger("trunkline")
 
@@ -31,7 +32,6 @@ class BatchResult:
 class BatchRequest:
     """One request, as the executor gets it."""
 
-    id: str
     tool: str
     args: Mapping[str, Any]
     server_id: str
@@ -41,47 +41,29 @@ class BatchRequest:
     """Seconds that its caller waits in all; 0 when it did not say."""
     context: Context = field(repr=False)
     """The context variables of its caller."""
-    ended: asyncio.Future[None] = field(repr=False)
-    """Done when it has its answer; cancelled when nobody waits for one any more."""
+    answer: asyncio.Future[BatchResult] = field(repr=False)
+    """Cancelled when nobody waits for it any more."""
+    id: str = ""
+    """Empty until it waits for a batch."""
     batch_id: str = ""
     """Empty while it waits."""
-    _waiters: list[asyncio.Future[Any]] = field(default_factory=list[asyncio.Future[Any]], repr=False)
 
     def __str__(self) -> str:
         return f"{self.tool!r} of server {self.server_id!r}" if self.server_id else repr(self.tool)
 
     def resolve(self, result: BatchResult) -> None:
         """Answer it; executors that learn some results before others may do so. Only the first answer counts."""
-        if self.ended.done():
-            return
-        self.ended.set_result(None)
-        for waiter in self._waiters:
-            if waiter.done():
-                continue
-            if result.success:
-                waiter.set_result(result.result)
-            else:
-                waiter.set_exception(self._failure(result.error))
+        if not self.answer.done():
+            self.answer.set_result(result)
 
-    @property
-    def wanted(self) -> bool:
-        """Whether anybody still waits: a caller that was just cancelled has not had its turn to leave."""
-        return any(not waiter.done() for waiter in self._waiters)
+    def fail(self, error: Exception) -> None:
+        """Answer it with an error."""
+        self.resolve(BatchResult(success=False, error=error))
 
-    def join(self) -> asyncio.Future[Any]:
-        """Wait for the answer."""
-        waiter: asyncio.Future[Any] = self.ended.get_loop().create_future()
-        self._waiters.append(waiter)
-        return waiter
-
-    def leave(self, waiter: asyncio.Future[Any]) -> bool:
-        """Wait no longer; true when the last one left before there was an answer."""
-        self._waiters.remove(waiter)
-        return not self._waiters and self.ended.cancel()
-
-    def _failure(self, error: object) -> Exception:
-        """An error for one waiter alone: a shared one would collect the tracebacks of all."""
-        if not isinstance(error, Exception) or isinstance(error, StopIteration):  # a future cannot raise that one
+    def error_of(self, result: BatchResult) -> Exception:
+        """An error for one caller alone: a shared one would collect the tracebacks of all."""
+        error = result.error
+        if not isinstance(error, Exception) or isinstance(error, StopIteration):  # a coroutine cannot raise that one
             text = str(error or "") or "The batch executor did not say why."
             return ServerRefusedError(f"{self} failed: {text}", code=UpstreamError.code)
         own: Exception
@@ -100,6 +82,56 @@ class BatchRequest:
 
 BatchExecutor = Callable[[list[BatchRequest]], Awaitable[Sequence[BatchResult]] | Sequence[BatchResult]]
 """Runs a batch, and gives one result for each request, in their order."""
+
+
+Reason = Literal["idle", "size", "timeout", "manual"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStarted(Event):
+    """A batch begins."""
+
+    event: ClassVar[str] = "batch_started"
+    batch_id: str
+    size: int
+    server_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCompleted(Event):
+    """A batch is done; some of its requests may have failed."""
+
+    event: ClassVar[str] = "batch_completed"
+    batch_id: str
+    results: tuple[BatchResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFailed(Event):
+    """A batch failed as a whole, and with it all requests that had no answer."""
+
+    event: ClassVar[str] = "batch_failed"
+    batch_id: str
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class RequestQueued(Event):
+    """A request came that does not share another's answer."""
+
+    event: ClassVar[str] = "request_queued"
+    request_id: str
+    queue_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlushTriggered(Event):
+    """What waits for a server (by `flush`: for any) became due; said once, however many batches it makes."""
+
+    event: ClassVar[str] = "flush_triggered"
+    reason: Reason
+    queue_size: int
+    server_id: str = ""
 
 
 def read_results(results: object, requests: Sequence[BatchRequest]) -> list[BatchResult]:

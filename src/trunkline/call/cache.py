@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar, cast, overload
 
-from trunkline.call.cache_entries import CacheEntries, Reason, copied, immutable
-from trunkline.call.eviction import ORDERS, CacheStrategy
+from trunkline.call.cache_entries import ORDERS, CacheEntries, Reason, copied, immutable
 from trunkline.call.single_flight import SingleFlight
+from trunkline.config.options import CacheSection, CacheStrategy
 from trunkline.errors import ConfigError, UpstreamTimeoutError
 from trunkline.events import Audible, Emitter, Event
 from trunkline.tool import ToolResult
 from trunkline.tools.digest import digest, digest_json
-from trunkline.tools.globs import Glob
+from trunkline.tools.patterns import Glob
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -26,13 +26,13 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, slots=True)
 class CacheConfig:
-    """How much a cache keeps, and for how long."""
+    """How much a cache keeps, and for how long; what the hub's cache can be told too has the default from there."""
 
-    ttl: float = 300.0
+    ttl: float = CacheSection.ttl
     """Seconds an entry is kept, counted from when it was set; 0 keeps none."""
-    max_size: int = 500
+    max_size: int = CacheSection.max_size
     """Entries."""
-    strategy: CacheStrategy = "lru"
+    strategy: CacheStrategy = CacheSection.strategy
     """Who leaves a full cache: the least recently used, the oldest, or the least frequently used."""
     enable_auto_cleanup: bool = True
     """Expired entries leave even when nobody asks for them. No timer runs: whoever uses the cache next cleans up."""
@@ -40,7 +40,7 @@ class CacheConfig:
     """Seconds between two cleanups."""
     namespace: str = ""
     """A name for the cache, which its events carry."""
-    max_bytes: int = 64 * 1024 * 1024
+    max_bytes: int = CacheSection.max_bytes
     """Bytes that all values may have together; 0 sets no bound."""
     factory_timeout: float = 30.0
     """Seconds that `get_or_set` waits for a value to be made."""
@@ -236,7 +236,7 @@ class ToolCache(Audible, Generic[T]):
             return found
 
         async def fill() -> T:
-            value = await self._made(key, factory)
+            value = await self._value_of(key, factory)
             if self._flights.leads(key):
                 self._keep(key, value, self.config.ttl if ttl is None else ttl)
             return value
@@ -319,7 +319,7 @@ class ToolCache(Audible, Generic[T]):
         if self._events.hears(CacheEvict):
             self._events.emit(CacheEvict(key, reason, self.config.namespace))
 
-    async def _made(self, key: str, factory: Callable[[], Awaitable[T]]) -> T:
+    async def _value_of(self, key: str, factory: Callable[[], Awaitable[T]]) -> T:
         deadline = asyncio.timeout(self.config.factory_timeout)
         try:
             async with deadline:

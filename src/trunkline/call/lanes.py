@@ -72,7 +72,9 @@ class Lane:
             return
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
-        self._queue_up(owner, turn)
+        refused = self._waiting.admit(owner, turn, self.queue)
+        if refused is not None and not refused.done():
+            refused.set_exception(self._full())
         longest = self.max_wait if max_wait is None else max_wait
         timer = loop.call_later(longest, self._give_up, owner, turn, longest)
         try:
@@ -105,15 +107,6 @@ class Lane:
                 turn.set_result(None)
                 return True
         return False
-
-    def _queue_up(self, owner: str, turn: asyncio.Future[None]) -> None:
-        if self._waiting.size >= self.queue:
-            if not self._waiting.below_share(owner, self.queue):
-                raise self._full()
-            pushed_out = self._waiting.pop_from_longest()
-            if not pushed_out.done():
-                pushed_out.set_exception(self._full())
-        self._waiting.push(owner, turn)
 
     def _give_up(self, owner: str, turn: asyncio.Future[None], waited: float) -> None:
         if self._waiting.remove(owner, turn) and not turn.done():
@@ -202,18 +195,19 @@ class FairQueue(Generic[T]):
         self.size -= 1
         return True
 
-    def below_share(self, owner: str, places: int) -> bool:
-        """Whether the owner has less than its even share of so many places; then another one has more than its own."""
-        mine = len(self._owners.get(owner, ()))
-        owners = len(self._owners) + (mine == 0)
-        return mine < places // owners
+    def admit(self, owner: str, entry: T, places: int) -> T | None:
+        """Put an entry behind the owner's others, or, where all places are taken, say which entry must go without.
 
-    def pop_from_longest(self) -> T:
-        """Take the newest entry of the owner that has most."""
-        owner = max(self._owners, key=lambda name: len(self._owners[name]))
-        entries = self._owners[owner]
-        entry, _ = entries.popitem()
-        if not entries:
-            del self._owners[owner]
-        self.size -= 1
-        return entry
+        That is the newest one of the owner that has most; or the new one, if its owner has an even share already.
+        """
+        if self.size < places:
+            self.push(owner, entry)
+            return None
+        mine = len(self._owners.get(owner, ()))
+        if mine >= places // (len(self._owners) + (mine == 0)):
+            return entry
+        longest = max(self._owners, key=lambda name: len(self._owners[name]))
+        refused = next(reversed(self._owners[longest]))
+        self.remove(longest, refused)
+        self.push(owner, entry)
+        return refused

@@ -82,7 +82,7 @@ class ToolCallBatcher:
                 calls.create_task(self._call(request, requests), context=request.context) for request in requests
             ]
             for request, task in zip(requests, running, strict=True):
-                request.ended.add_done_callback(lambda ended, task=task: ended.cancelled() and task.cancel())
+                request.answer.add_done_callback(lambda answer, task=task: answer.cancelled() and task.cancel())
         return [CANCELLED if task.cancelled() else task.result() for task in running]
 
     async def _call(self, request: BatchRequest, batch: list[BatchRequest]) -> BatchResult:
@@ -93,7 +93,7 @@ class ToolCallBatcher:
             result = BatchResult(success=True, result=await answer if isawaitable(answer) else answer)
         except Exception as error:  # noqa: BLE001 - whatever the tool raises is the answer to this request
             result = BatchResult(success=False, error=error)
-        if any(not other.ended.done() for other in batch if other is not request):
+        if any(not other.answer.done() for other in batch if other is not request):
             request.resolve(result)  # the last one is answered by the end of the batch, when its slot is free
         return replace(result, execution_time=self._clock() - started)
 

@@ -169,7 +169,7 @@ def _named(entry: Entry, name: str) -> bool:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from trunkline.tools.globs import Glob
+    from trunkline.tools.patterns import Glob
 
     config = config_to_look_at(options)
     if options.server:

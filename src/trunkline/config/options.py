@@ -226,6 +226,9 @@ class SearchSection:
     """Its bearer token. Write `${env:NAME}` to keep it out of the file."""
 
 
+CacheStrategy = Literal["lru", "fifo", "lfu"]
+
+
 @dataclass(frozen=True)
 class CacheSection:
     """`[cache]`: answers of tools that only read are kept a while, apart for every user."""
@@ -238,7 +241,7 @@ class CacheSection:
     """Answers that are kept."""
     max_bytes: int = 64 * 2**20
     """Bytes that they may have together."""
-    strategy: Literal["lru", "fifo", "lfu"] = "lru"
+    strategy: CacheStrategy = "lru"
     """Which one leaves when there are too many: least recently used, oldest, least frequently used."""
     clear_on_write: bool = True
     """Forget a server's answers when a tool of it is called that may change something."""

@@ -11,7 +11,7 @@ from trunkline.config.options import Config
 from trunkline.model import Entry, Kind, Listing, ServerView, Snapshot, State
 from trunkline.tool import NO_OPTIONS, ToolOptions
 from trunkline.tools import annotations, builtin, names
-from trunkline.tools.globs import Glob
+from trunkline.tools.patterns import Glob
 from trunkline.wire.envelope import read_string
 from trunkline.wire.headers import HeaderMap, header_map
 from trunkline.wire.members import Members, decode, decode_object, encode, read_members, write_members

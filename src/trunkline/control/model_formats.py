@@ -10,11 +10,11 @@ from trunkline.errors import ConfigError
 from trunkline.model import Entry
 from trunkline.tool import Tool
 from trunkline.tools.convert.anthropic import to_anthropic
-from trunkline.tools.convert.batch import ModelTools, batch_convert
 from trunkline.tools.convert.gemini import to_gemini
 from trunkline.tools.convert.loss import Converted
 from trunkline.tools.convert.mcp import from_mcp_tool, to_mcp_tool
 from trunkline.tools.convert.openai import to_openai
+from trunkline.tools.convert.vendor import ModelTools, batch_convert
 from trunkline.wire.members import decode_object
 
 Convert = Callable[..., Converted[dict[str, Any]]]

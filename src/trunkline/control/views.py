@@ -10,7 +10,7 @@ from trunkline.control.merging import pattern, renamed
 from trunkline.errors import UnknownNameError
 from trunkline.model import Entry, Snapshot, View
 from trunkline.tools import builtin, names
-from trunkline.tools.globs import Glob
+from trunkline.tools.patterns import Glob
 from trunkline.wire.members import encode
 
 

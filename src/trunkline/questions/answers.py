@@ -19,7 +19,7 @@ from trunkline.questions.kinds import (
     UrlRequest,
     sole_field,
 )
-from trunkline.questions.patterns import has_format, is_checkable, matches
+from trunkline.tools.patterns import has_format, is_checkable, matches
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from trunkline.search.calibrate import DEFAULT_MIN_SCORE
 from trunkline.search.index import Hit, Only, Reason, admits, best
-from trunkline.search.pattern import translated
 from trunkline.search.text import FIELDS, ToolText
+from trunkline.tools.patterns import translated
 
 _WORTH: dict[str, float] = dict(zip(FIELDS, (0.85, 0.8, 0.6, 0.6, 0.5, 0.4, 0.6, 0.7, 0.4), strict=True))
 _LONGEST_TEXT = 500

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trunkline.tools.infer_name import split_name
+from trunkline.tools.signs import split_name
 from trunkline.tools.verbs import words
 
 GENERAL = "general"

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from trunkline.tool import Annotations
-from trunkline.tools.infer_name import NameSign, read_name
-from trunkline.tools.infer_schema import SchemaSign, read_schema
-from trunkline.tools.infer_text import TextSign, read_text
+from trunkline.tools.signs import NameSign, SchemaSign, TextSign, read_name, read_schema, read_text
 from trunkline.tools.verbs import CHANGES, DESTROYS, OVERWRITES, READS, RUNS, UNCLEAR, Effect, words
 
 _LOOKS_AT_CODE = words("analyse analyze check compare describe diagnose explain lint parse translate validate verify")
@@ -51,7 +49,7 @@ def infer(name: str, description: str = "", schema: Mapping[str, Any] | None = N
 
 
 def _decide(named: NameSign, told: TextSign, given: SchemaSign) -> tuple[Effect, float]:
-    effect, confidence = _said(named, told)
+    effect, confidence = _by_name(named, told)
     if effect > UNCLEAR and named.sure:
         return effect, confidence
     if given.effect > max(effect, UNCLEAR):
@@ -65,10 +63,10 @@ def _decide(named: NameSign, told: TextSign, given: SchemaSign) -> tuple[Effect,
     return effect, confidence
 
 
-def _said(named: NameSign, told: TextSign) -> tuple[Effect, float]:
+def _by_name(named: NameSign, told: TextSign) -> tuple[Effect, float]:
     """What name and description say together: the name's verb first, and writes before reads."""
     if not named.sure or named.effect is None or named.effect is UNCLEAR:
-        return _told(named, told)
+        return _by_text(named, told)
     if named.effect is READS:
         besides = max(told.effect or READS, told.joined, told.later)
         if besides <= UNCLEAR or (besides is RUNS and told.read_only):
@@ -82,7 +80,7 @@ def _said(named: NameSign, told: TextSign) -> tuple[Effect, float]:
     return CHANGES if worst is OVERWRITES and told.keeps else worst, 0.95
 
 
-def _told(named: NameSign, told: TextSign) -> tuple[Effect, float]:
+def _by_text(named: NameSign, told: TextSign) -> tuple[Effect, float]:
     """What the description says of a tool whose name leaves it open."""
     says = named.effect
     besides = max(told.joined, told.later, told.effect or READS)

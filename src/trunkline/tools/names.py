@@ -1,72 +1,155 @@
-"""The names that callers see: legal for every model vendor, stable, and resolved by table."""
+"""The names of tools: what is legal where, how a name is made to fit, whose it is when several want it."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal, NamedTuple
 
-LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-LONGEST = 64
 _HASH = 8
-_ROOM = LONGEST - _HASH - 1
-"""What is left of a name before the hash."""
 _SHORT = 24
+_ALIKE = 0.5
+"""Of the shorter name's parts, so many are in the longer one, which may have a server before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameRule:
+    """Which names a format takes."""
+
+    format: str
+    letters: str
+    """The letters allowed, as the inside of a regular expression's brackets."""
+    longest: int
+    first: str = ""
+    """The letters allowed at the beginning, where they are fewer."""
+
+    def allows(self, name: str) -> bool:
+        """Whether the name can stay as it is."""
+        return (
+            re.fullmatch(rf"(?=[{self.first or self.letters}])[{self.letters}]{{1,{self.longest}}}", name) is not None
+        )
+
+    def signed(self, name: str, *source: str) -> str:
+        """The name with a hash of what it really is, shortened to make room for it."""
+        return f"{name[: self.longest - _HASH - 1]}_{_digest(*source)}"
+
+
+MCP = NameRule("MCP", r"a-zA-Z0-9_.\-", 128)
+ANTHROPIC = NameRule("Anthropic", r"a-zA-Z0-9_\-", 64)
+OPENAI = NameRule("OpenAI", r"a-zA-Z0-9_\-", 64)
+GEMINI = NameRule("Gemini", r"a-zA-Z0-9_\-", 64, first="a-zA-Z_")
+PORTABLE = NameRule("every format", r"a-zA-Z0-9_\-", 64, first="a-zA-Z_")
+SHOWN = NameRule("the gateway", r"a-zA-Z0-9_\-", 64)
+"""What callers may see, since every model vendor takes it."""
+
+
+class NameCheck(NamedTuple):
+    """Whether a name is valid, and one sentence for each thing that is wrong with it."""
+
+    valid: bool
+    errors: tuple[str, ...]
+
+
+def validate_tool_name(name: str, *, rule: NameRule = MCP) -> NameCheck:
+    """Check a name against what a format allows; MCP's own rule unless another is given."""
+    errors: list[str] = []
+    if not name:
+        errors.append("A tool needs a name.")
+    if len(name) > rule.longest:
+        errors.append(f"The name has {len(name)} letters; {rule.format} takes {rule.longest}.")
+    strange = sorted(set(re.sub(f"[{rule.letters}]", "", name)))
+    if strange:
+        errors.append(f"{rule.format} takes no {', '.join(map(repr, strange))} in a name.")
+    if name and not strange and rule.first and not re.match(f"[{rule.first}]", name):
+        errors.append(f"For {rule.format} a name begins with a letter or an underscore.")
+    return NameCheck(not errors, tuple(errors))
+
+
+def sanitize_tool_name(name: str, *, rule: NameRule = MCP) -> str:
+    """The name itself if it is valid, else one like it that is; two names may become one (see `distinct`)."""
+    if rule.allows(name):
+        return name
+    plain = re.sub(f"[^{rule.letters}]", "_", name)
+    if not re.search("[a-zA-Z0-9]", plain):
+        return f"tool_{_digest(name)}"
+    if rule.first and not re.match(f"[{rule.first}]", plain):
+        plain = f"_{plain}"
+    return plain if len(plain) <= rule.longest else rule.signed(plain, name)
 
 
 def legal(name: str) -> str:
     """The name itself if every vendor takes it, else a shortened one with a hash of the whole."""
-    if LEGAL.fullmatch(name):
-        return name
-    plain = _plain(name)
-    return f"{plain[:_ROOM]}_{_digest(name)}" if plain else f"tool_{_digest(name)}"
+    return name if _is_legal(name) else SHOWN.signed(_plain(name) or "tool", name)
 
 
 def prefixed(server: str, name: str) -> str:
     """`server__tool`, legal. Nothing but this server's tool is ever called so, whichever other servers there are."""
     prefix = _prefix(server)
     whole = f"{prefix}__{name}"
-    if LEGAL.fullmatch(whole):
+    if _is_legal(whole):
         return whole
-    shortened = f"{prefix}__{_plain(name) or 'tool'}"[:_ROOM]
-    return f"{shortened.rstrip('_')}_{_digest(server, name)}"
+    shortened = f"{prefix}__{_plain(name) or 'tool'}"[: SHOWN.longest - _HASH - 1]
+    return SHOWN.signed(shortened.rstrip("_"), server, name)
 
 
-@lru_cache(maxsize=10_000)
-def _prefix(server: str) -> str:
-    """The server's name, or a short one with a hash, that ends where the first `__` begins.
+def with_prefix(prefix: str, name: str) -> str:
+    """`prefix_name`; a prefix that ends with an underscore is taken as it is."""
+    return f"{_joint(prefix)}{name}" if prefix else name
 
-    So tools stay behind the prefix of their own server, however they are called: `a__b` + `c` is not `a` + `b__c`.
+
+def without_prefix(prefix: str, name: str) -> str:
+    """The name that was prefixed; a name without the prefix stays."""
+    rest = name.removeprefix(_joint(prefix)) if prefix else name
+    return rest or name
+
+
+def distinct(
+    wanted: Sequence[str], given: Sequence[str], servers: Sequence[str] = (), *, rule: NameRule = MCP
+) -> list[str]:
+    """The names wanted, each only once.
+
+    Of several that want one name, the only one that was given that very name keeps it. The others get a hash of
+    their server and of what they were given, so that the result does not depend on their order.
     """
-    if LEGAL.fullmatch(server) and "__" not in server and not server.endswith("_"):
-        return server
-    return f"{re.sub('_+', '_', _plain(server))[:_SHORT].rstrip('_') or 'server'}_{_digest(server)}"
+    claims: dict[str, list[int]] = {}
+    for place, name in enumerate(wanted):
+        claims.setdefault(name, []).append(place)
+    result = list(wanted)
+    taken = set(claims)
+    for name, places in claims.items():
+        named = [place for place in places if given[place] == name]
+        keeper = named[0] if len(named) == 1 else -1
+        for place in places if len(places) > 1 else ():
+            if place != keeper:
+                source = (servers[place], given[place]) if servers else (given[place],)
+                result[place] = _free(name, source, taken, rule)
+                taken.add(result[place])
+    return result
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-zA-Z0-9_-]+", "_", name).strip("_")
+def collisions(names: Iterable[str], *, rule: NameRule = MCP) -> dict[str, tuple[str, ...]]:
+    """The sanitised names that several of the given names would get, with those who want them."""
+    claims: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        claims.setdefault(sanitize_tool_name(name, rule=rule), []).append(name)
+    return {shown: tuple(wanting) for shown, wanting in claims.items() if len(wanting) > 1}
 
 
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
+ConflictPolicy = Literal["first-wins", "last-wins", "namespace", "prefer", "error"]
 
 
-def closest(name: str, among: Iterable[str], most: int) -> list[str]:
-    """The names that are spelt most like one that nobody has, best first."""
-    text = f"  {name[: 2 * LONGEST].lower()} "
-    wanted = {text[at : at + 3] for at in range(len(text) - 2)}
-    scored: list[tuple[float, str]] = []
-    for known in among:
-        text = f"  {known.lower()} "
-        alike = sum(part in text for part in wanted) / min(len(wanted), len(text) - 2)
-        if alike >= _ALIKE:
-            scored.append((-alike, known))
-    return [known for _, known in sorted(scored)[:most]]
+def conflict_winner(servers: Sequence[str], policy: ConflictPolicy | str, prefer: Iterable[str] = ()) -> str:
+    """Whose a name is that several servers offer, in their order; whom one prefers has it under any policy.
 
-
-_ALIKE = 0.5
-"""Of the shorter name's parts, so many are in the longer one, which may have a server before it."""
+    Empty when it is nobody's: by `namespace` all show theirs with the server before it, by `prefer` and `error` none.
+    """
+    preferred = next((server for server in prefer if server in servers), "")
+    if preferred or policy not in ("first-wins", "last-wins"):
+        return preferred
+    return servers[0] if policy == "first-wins" else servers[-1]
 
 
 def show(
@@ -84,7 +167,7 @@ def show(
     """
     pairs = [(server, name) for server, names in offered.items() for name in names]
     if namespace == "always":
-        return _unique({pair: prefixed(*pair) for pair in pairs})
+        return _unique({pair: prefixed(*pair) for pair in pairs}), []
     bare = {pair: legal(pair[1]) if legalise else pair[1] for pair in pairs}
     bare |= {pair: prefixed(*pair) for pair, shown in bare.items() if shown in reserved}
     claims: dict[str, list[tuple[str, str]]] = {}
@@ -96,27 +179,67 @@ def show(
         servers = list(dict.fromkeys(server for server, _ in claimed))
         if len(claimed) == 1:
             result[claimed[0]] = shown
-            continue
-        favourite = next((server for server in prefer if server in servers), None)
-        if favourite is not None or conflicts in ("first-wins", "last-wins"):
-            winner = favourite or (servers[0] if conflicts == "first-wins" else servers[-1])
-            kept = next(pair for pair in claimed if pair[0] == winner)
-            result[kept] = shown
+        elif winner := conflict_winner(servers, conflicts, prefer):
+            result[next(pair for pair in claimed if pair[0] == winner)] = shown
             others = ", ".join(server for server in servers if server != winner)
             problems.append(f"{shown!r} is {winner}'s; hidden: {others or 'its namesakes'}.")
         elif conflicts == "namespace":
             result.update({pair: prefixed(*pair) for pair in claimed})
         else:
             problems.append(f"{shown!r} is offered by {', '.join(servers)}, and shown by none.")
-    unique, more = _unique(result)
-    return unique, problems + more
+    return _unique(result), problems
 
 
-def _unique(shown: dict[tuple[str, str], str]) -> tuple[dict[tuple[str, str], str], list[str]]:
+def closest(name: str, among: Iterable[str], most: int) -> list[str]:
+    """The names that are spelt most like one that nobody has, best first."""
+    text = f"  {name[: 2 * SHOWN.longest].lower()} "
+    wanted = {text[at : at + 3] for at in range(len(text) - 2)}
+    scored: list[tuple[float, str]] = []
+    for known in among:
+        text = f"  {known.lower()} "
+        alike = sum(part in text for part in wanted) / min(len(wanted), len(text) - 2)
+        if alike >= _ALIKE:
+            scored.append((-alike, known))
+    return [known for _, known in sorted(scored)[:most]]
+
+
+_is_legal = re.compile(rf"[{SHOWN.letters}]{{1,{SHOWN.longest}}}").fullmatch
+
+
+@lru_cache(maxsize=10_000)
+def _prefix(server: str) -> str:
+    """The server's name, or a short one with a hash, that ends where the first `__` begins.
+
+    So tools stay behind the prefix of their own server, however they are called: `a__b` + `c` is not `a` + `b__c`.
+    """
+    if _is_legal(server) and "__" not in server and not server.endswith("_"):
+        return server
+    return f"{re.sub('_+', '_', _plain(server))[:_SHORT].rstrip('_') or 'server'}_{_digest(server)}"
+
+
+def _plain(name: str) -> str:
+    return re.sub(rf"[^{SHOWN.letters}]+", "_", name).strip("_")
+
+
+def _joint(prefix: str) -> str:
+    return prefix if prefix.endswith("_") else f"{prefix}_"
+
+
+def _unique(shown: dict[tuple[str, str], str]) -> dict[tuple[str, str], str]:
     """Two names that were made equal by shortening are told apart by a hash of what they really are."""
     taken: dict[str, tuple[str, str]] = {}
     for pair, name in shown.items():
-        if name in taken:
-            name = f"{name[:_ROOM]}_{_digest(*pair)}"
-        taken[name] = pair
-    return {pair: name for name, pair in taken.items()}, []
+        taken[SHOWN.signed(name, *pair) if name in taken else name] = pair
+    return {pair: name for name, pair in taken.items()}
+
+
+def _free(name: str, source: tuple[str, ...], taken: set[str], rule: NameRule) -> str:
+    # Twins with the same source differ in nothing but their turn, so the turn is hashed in.
+    turn = 0
+    while (signed := rule.signed(name, *source, *(str(turn),) if turn else ())) in taken:
+        turn += 1
+    return signed
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]

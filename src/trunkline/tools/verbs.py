@@ -52,6 +52,10 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def _pairs(text: str) -> list[tuple[str, str]]:
+    return [(first, second) for first, second in (pair.split() for pair in text.split(", "))]
+
+
 # For each effect, first those that are verbs wherever they stand, then those that are nouns as often: `list` in
 # `mailing_list`, `post` in `post_updates`.
 _LEXICON: dict[Effect, tuple[str, str]] = {
@@ -141,47 +145,18 @@ _LEXICON: dict[Effect, tuple[str, str]] = {
 
 # Two words that together are another verb than the first alone.
 PAIRS: dict[tuple[str, str], Effect] = {
-    ("back", "up"): ADDS,
-    ("check", "in"): ADDS,
-    ("check", "off"): CHANGES,
-    ("check", "out"): ADDS,
-    ("clean", "up"): DESTROYS,
-    ("git", "fetch"): CHANGES,
-    ("log", "in"): ADDS,
-    ("log", "out"): CHANGES,
-    ("roll", "back"): DESTROYS,
-    ("set", "up"): ADDS,
-    ("shut", "down"): DESTROYS,
-    ("sign", "in"): ADDS,
-    ("sign", "out"): CHANGES,
-    ("sign", "up"): ADDS,
-    ("tear", "down"): DESTROYS,
-    ("turn", "off"): CHANGES,
-    ("turn", "on"): CHANGES,
+    **dict.fromkeys(_pairs("back up, check in, check out, log in, set up, sign in, sign up"), ADDS),
+    **dict.fromkeys(_pairs("check off, git fetch, log out, sign out, turn off, turn on"), CHANGES),
+    **dict.fromkeys(_pairs("clean up, roll back, shut down, tear down"), DESTROYS),
 }
 
-_PASTS = {
-    "begin": "begun",
-    "build": "built",
-    "buy": "bought",
-    "find": "found",
-    "forget": "forgotten",
-    "get": "got",
-    "give": "given",
-    "make": "made",
-    "overwrite": "overwritten",
-    "pay": "paid",
-    "rebuild": "rebuilt",
-    "run": "ran",
-    "see": "seen",
-    "send": "sent",
-    "show": "shown",
-    "take": "taken",
-    "think": "thought",
-    "undo": "undone",
-    "withdraw": "withdrawn",
-    "write": "written",
-}
+_PASTS = dict(
+    _pairs(
+        "begin begun, build built, buy bought, find found, forget forgotten, get got, give given, make made, "
+        "overwrite overwritten, pay paid, rebuild rebuilt, run ran, see seen, send sent, show shown, take taken, "
+        "think thought, undo undone, withdraw withdrawn, write written"
+    )
+)
 _UNCHANGED_PASTS = words("cut put read reset set split unset")
 _DOUBLED = words(
     "ban begin commit cut drop embed flag forget format get log map pin plan put reset run scan set split stop strip "

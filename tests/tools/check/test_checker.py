@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from trunkline.tools.check.bounds import relaxed
 from trunkline.tools.check.checker import Checkers, checker_for, schema_problem
-from trunkline.tools.check.relax import relaxed
-from trunkline.tools.check.weigh import states
+from trunkline.tools.patterns import states
 
 Schema = dict[str, Any]
 

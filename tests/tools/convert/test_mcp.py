@@ -10,13 +10,13 @@ import pytest
 from tests.tools.convert.made import FULL, PLAIN
 from trunkline.errors import ConfigError
 from trunkline.tool import Annotations, Tool
+from trunkline.tools.convert.definition import ToolConverterOptions
 from trunkline.tools.convert.mcp import (
     batch_convert_from_mcp,
     batch_convert_to_mcp,
     from_mcp_tool,
     to_mcp_tool,
 )
-from trunkline.tools.convert.options import ToolConverterOptions
 
 
 def test_a_tool_has_what_its_definition_says() -> None:

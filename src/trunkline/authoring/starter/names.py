@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trunkline.errors import ConfigError
-from trunkline.tools.convert.naming import PORTABLE, sanitize_tool_name
+from trunkline.tools.names import PORTABLE, sanitize_tool_name
 
 _LONGEST = 64
 _RULE = "A name has letters, digits and single dashes or underscores between them, and begins with a letter."

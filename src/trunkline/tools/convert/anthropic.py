@@ -9,9 +9,8 @@ from typing import Any
 from trunkline.tool import Tool
 from trunkline.tools.convert.definition import as_object
 from trunkline.tools.convert.loss import Converted, Ledger
-from trunkline.tools.convert.naming import ANTHROPIC
-from trunkline.tools.convert.schemas import plain_root, strings
-from trunkline.tools.convert.vendor import adopt, definition_of, frame, parameters_of
+from trunkline.tools.convert.vendor import adopt, definition_of, frame, parameters_of, plain_root, strings
+from trunkline.tools.names import ANTHROPIC
 
 _HINTS = ("defer_loading", "allowed_callers", "input_examples")
 _MEMBER = re.compile(r"[a-zA-Z0-9_.-]{1,64}")

@@ -56,6 +56,11 @@ class Ledger:
         """Take over what another conversion lost."""
         self.losses.extend(losses)
 
+    def take(self, place: int, converted: Converted[T]) -> T:
+        """One value of a list, with what was lost on the way to it."""
+        self.extend(loss.below(place) for loss in converted.losses)
+        return converted.value
+
     def close(self, value: T) -> Converted[T]:
         """The value with everything that was lost on the way to it."""
         return Converted(value, tuple(self.losses))

@@ -8,17 +8,19 @@ from typing import Any
 
 from trunkline.tool import Annotations, Tool
 from trunkline.tools.annotations import effective, merge_annotations
-from trunkline.tools.convert.definition import DEFINITION, NAME, as_object, origin, read, write
+from trunkline.tools.convert.definition import (
+    DEFAULT_TOOL_CONVERTER_OPTIONS,
+    DEFINITION,
+    NAME,
+    ToolConverterOptions,
+    as_object,
+    origin,
+    read,
+    write,
+)
 from trunkline.tools.convert.loss import Converted, Ledger
 from trunkline.tools.convert.matrix import compatibility_of
-from trunkline.tools.convert.naming import (
-    distinct,
-    sanitize_tool_name,
-    validate_tool_name,
-    with_prefix,
-    without_prefix,
-)
-from trunkline.tools.convert.options import DEFAULT_TOOL_CONVERTER_OPTIONS, ToolConverterOptions
+from trunkline.tools.names import distinct, sanitize_tool_name, validate_tool_name, with_prefix, without_prefix
 
 Execute = Callable[[dict[str, Any]], Any | Awaitable[Any]]
 Definition = dict[str, Any]
@@ -71,11 +73,7 @@ def batch_convert_to_mcp(
     options = dataclasses.replace(options, **changes)
     listed = list(tools)
     ledger = Ledger()
-    result: list[Definition] = []
-    for place, tool in enumerate(listed):
-        converted = to_mcp_tool(tool, options)
-        result.append(converted.value)
-        ledger.extend(loss.below(place) for loss in converted.losses)
+    result = [ledger.take(place, to_mcp_tool(tool, options)) for place, tool in enumerate(listed)]
     wanted = [definition["name"] for definition in result]
     given = [with_prefix(options.namespace_prefix, tool.name) for tool in listed]
     for place, name in enumerate(distinct(wanted, given, [tool.server for tool in listed])):
@@ -97,11 +95,7 @@ def batch_convert_from_mcp(
     options = dataclasses.replace(options, **changes)
     listed = list(definitions)
     ledger = Ledger()
-    result: list[Tool] = []
-    for place, definition in enumerate(listed):
-        converted = from_mcp_tool(definition, options, server=server)
-        result.append(converted.value)
-        ledger.extend(loss.below(place) for loss in converted.losses)
+    result = [ledger.take(place, from_mcp_tool(one, options, server=server)) for place, one in enumerate(listed)]
     wanted = [tool.name for tool in result]
     for place, name in enumerate(distinct(wanted, [str(definition["name"]) for definition in listed])):
         if name != wanted[place]:

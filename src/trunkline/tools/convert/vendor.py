@@ -1,18 +1,17 @@
-"""What all vendors have in common: the frame of a tool, and the members of MCP that none of them has."""
+"""What all vendors have in common: the frame of a tool, the root of its schema, and names that differ."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
 
 from trunkline.errors import ConfigError
 from trunkline.tool import Tool
-from trunkline.tools.convert.definition import as_object, write
-from trunkline.tools.convert.loss import Converted, Ledger
+from trunkline.tools.convert.definition import DEFAULT_TOOL_CONVERTER_OPTIONS, as_object, write
+from trunkline.tools.convert.loss import Converted, Ledger, Path
 from trunkline.tools.convert.mcp import from_mcp_tool
-from trunkline.tools.convert.naming import NameRule, sanitize_tool_name, validate_tool_name
-from trunkline.tools.convert.options import DEFAULT_TOOL_CONVERTER_OPTIONS
-from trunkline.tools.convert.schemas import EMPTY, Schema
+from trunkline.tools.names import PORTABLE, NameRule, distinct, sanitize_tool_name, validate_tool_name
 
 HINTS: Mapping[str, Callable[[Any], bool]] = {
     "defer_loading": lambda value: isinstance(value, bool),
@@ -112,3 +111,118 @@ def _hinted(
             why = "It is not well formed." if key in hints else f"{rule.format} has no place for it."
             ledger.add(("_meta", key), "dropped", why)
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTools:
+    """Tools as a model is given them."""
+
+    definitions: list[dict[str, Any]]
+    by_name: dict[str, Tool]
+    """Whom a model means when it calls a name."""
+
+
+def batch_convert(tools: Iterable[Tool], convert: Callable[[Tool], Converted[dict[str, Any]]]) -> Converted[ModelTools]:
+    """All tools by one converter, such as `to_anthropic`; names that would meet are told apart by a stable hash."""
+    listed = list(tools)
+    ledger = Ledger()
+    definitions = [ledger.take(place, convert(tool)) for place, tool in enumerate(listed)]
+    wanted = [str(_named(definition)["name"]) for definition in definitions]
+    names = distinct(wanted, [tool.name for tool in listed], [tool.server for tool in listed], rule=PORTABLE)
+    for place, name in enumerate(names):
+        if name != wanted[place]:
+            ledger.add((place, "name"), f"{wanted[place]!r} became {name!r}", "Another tool would get the same name.")
+            definitions[place] = _renamed(definitions[place], name)
+    return ledger.close(ModelTools(definitions, dict(zip(names, listed, strict=True))))
+
+
+def _named(definition: dict[str, Any]) -> dict[str, Any]:
+    return dict(as_object(definition.get("function")) or definition)
+
+
+def _renamed(definition: dict[str, Any], name: str) -> dict[str, Any]:
+    if "function" in definition:
+        return definition | {"function": definition["function"] | {"name": name}}
+    return definition | {"name": name}
+
+
+Schema = Mapping[str, Any]
+EMPTY: Schema = {"type": "object", "properties": {}}
+DEEPEST = 100
+"""The longest path into a schema that is followed."""
+
+
+def look_up(root: Schema, reference: Any) -> Schema | None:
+    """The schema that a `$ref` inside `root` points to, or nothing if it points elsewhere."""
+    if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+        return None
+    found: Any = root
+    for part in reference[1:].split("/")[1:]:
+        part = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list) and part.isdecimal() and int(part) < len(cast(list[Any], found)):
+            found = cast(list[Any], found)[int(part)]
+        else:
+            found = (as_object(found) or {}).get(part)
+    return as_object(found)
+
+
+def plain_root(schema: Schema, vendor: str, ledger: Ledger, path: Path) -> dict[str, Any]:
+    """The schema as an object whose members stand at the root, as every vendor wants it.
+
+    The members of `allOf`, `anyOf` and `oneOf` are gathered; of alternatives only what all require stays required.
+    """
+    result = _gathered(schema, schema, set(), f"{vendor} takes no such thing at the root.", ledger, path)
+    if result.get("type") != "object":
+        ledger.add((*path, "type"), "became 'object'", f"{vendor} takes nothing but objects.")
+        result["type"] = "object"
+    return result
+
+
+def _gathered(schema: Schema, root: Schema, seen: set[str], why: str, ledger: Ledger, path: Path) -> dict[str, Any]:
+    """The schema without alternatives; each reference is followed once, so that no schema can make this go on."""
+    result = dict(schema)
+    target = look_up(root, result.get("$ref"))
+    if target is not None and result["$ref"] not in seen and len(seen) < DEEPEST:
+        seen.add(result.pop("$ref"))
+        ledger.add((*path, "$ref"), "inlined", why)
+        result = _gathered(target, root, seen, why, ledger, path) | result
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        branches = result.get(keyword)
+        if isinstance(branches, list) and len(path) < DEEPEST:
+            del result[keyword]
+            ledger.add((*path, keyword), "gathered into one object", why)
+            listed = [as_object(branch) or {} for branch in cast(list[Any], branches)]
+            plain = [
+                _gathered(branch, root, seen, why, Ledger(), (*path, keyword, place))
+                for place, branch in enumerate(listed)
+            ]
+            _gather(result, plain, every=keyword == "allOf")
+    return result
+
+
+def _gather(result: dict[str, Any], branches: list[dict[str, Any]], *, every: bool) -> None:
+    members: dict[str, list[Any]] = {
+        name: [about] for name, about in (as_object(result.get("properties")) or {}).items()
+    }
+    needs: list[set[str]] = []
+    for branch in branches:
+        for name, about in (as_object(branch.get("properties")) or {}).items():
+            if about not in members.setdefault(name, []):
+                members[name].append(about)
+        needs.append(set(strings(branch.get("required"))))
+    needed = (set[str]().union(*needs) if every else set[str].intersection(*needs)) if needs else set[str]()
+    if members:
+        result["properties"] = {
+            name: about[0] if len(about) == 1 else {"anyOf": about} for name, about in members.items()
+        }
+    required = dict.fromkeys((*strings(result.get("required")), *sorted(needed)))
+    if required:
+        result["required"] = list(required)
+    result.setdefault("type", "object")
+
+
+def strings(value: Any) -> list[str]:
+    """The texts of a list; anything else counts as none."""
+    if not isinstance(value, list | tuple):
+        return []
+    return [item for item in cast("list[Any] | tuple[Any, ...]", value) if isinstance(item, str)]

@@ -7,18 +7,18 @@ from collections.abc import Callable
 
 import pytest
 
-from trunkline.call.eviction import ORDERS, Expiry, Fifo, Lfu, Lru, Order
+from trunkline.call.cache_entries import ORDERS, Expiry, Lfu, Order
 
 
 def test_the_least_recently_used_leaves_first() -> None:
-    order = filled(Lru(), "abc")
+    order = filled(ORDERS["lru"](), "abc")
     order.touch("a")
 
     assert emptied(order, 3) == ["b", "c", "a"]
 
 
 def test_the_oldest_leaves_first_however_often_it_was_used() -> None:
-    order = filled(Fifo(), "abc")
+    order = filled(ORDERS["fifo"](), "abc")
     order.touch("a")
 
     assert emptied(order, 3) == ["a", "b", "c"]

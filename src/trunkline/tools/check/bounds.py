@@ -1,40 +1,47 @@
-"""Tells before a schema is compiled how much work it makes: anybody may have written it."""
+"""How much work a schema makes, told before it is compiled, and the schema without what has no bound."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import unquote
 
 from trunkline.errors import ConfigError
-from trunkline.tools.check.keywords import ANY, HERE, REFERENCES, parts
-from trunkline.tools.check.relax import backtracks
+from trunkline.tools.patterns import backtracks, states
 
 MAX_VALUES = 10_000
 MAX_DEPTH = 100
 MAX_APPLIED = 5_000
 
+IN_PLACE = ("not", "if", "then", "else")
+IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
+IN_PLACE_MAPS = ("dependentSchemas", "dependencies")
+ITEMS = ("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains")
+ANY_MEMBER = ("additionalProperties", "unevaluatedProperties")
+DEFINITIONS = ("$defs", "definitions")
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+HERE = ""
+ITEM = "[]"
+ANY = "*"
+NAME = "{}"
+
+_HOLDERS = frozenset(("properties", "patternProperties", "propertyNames")).union(
+    IN_PLACE, IN_PLACE_LISTS, IN_PLACE_MAPS, ITEMS, ANY_MEMBER
+)
+_SCHEMAS = (*IN_PLACE, "items", "additionalItems", "contains", "propertyNames", *ANY_MEMBER)
+_LISTS = (*IN_PLACE_LISTS, "prefixItems", "items")
+_MAPS = ("properties", "patternProperties", *IN_PLACE_MAPS, *DEFINITIONS)
+_REFUSE_BY_ACCEPTING = ("not", "if", "contains")
+_DEPENDENT = {"if": ("then", "else"), "contains": ("minContains", "maxContains")}
 _LEFT_OVER = ("unevaluatedProperties", "unevaluatedItems")
-_NOTED = frozenset(
-    (
-        *REFERENCES,
-        *_LEFT_OVER,
-        "$anchor",
-        "$dynamicAnchor",
-        "$recursiveAnchor",
-        "pattern",
-        "patternProperties",
-        "$schema",
-        "$id",
-        "id",
-    )
+_NOTED = frozenset(("pattern", "patternProperties", "$schema", "$id", "id")).union(
+    REFERENCES, _LEFT_OVER, ("$anchor", "$dynamicAnchor", "$recursiveAnchor")
 )
 _BUILT_IN = re.compile(r"https?://json-schema\.org/draft")
-_REPEAT = re.compile(r"\{(\d{0,6})(?:,(\d{0,6}))?\}")
-_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]?")
-_ESCAPE = re.compile(r"\\(?:[pPuxk](?:\{[^}]*\}|<[^>]*>)|.)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,27 +214,80 @@ def _pointed(root: Any, pointer: str) -> Any:
     return here
 
 
-def states(pattern: str) -> int:
-    """About how many places of a pattern one character may have to be held against."""
-    sizes = [0]
-    last = at = 0
-    while at < len(pattern):
-        sign = pattern[at]
-        end = at + 1
-        if sign == "(":
-            sizes.append(0)
-        elif sign == ")" and len(sizes) > 1:
-            last = sizes.pop()
-            sizes[-1] += last
-        elif sign == "{" and (repeat := _REPEAT.match(pattern, at)):
-            end = repeat.end()
-            times = max(int(repeat[2] or 0), int(repeat[1] or 0) + (repeat[2] == ""), 1)
-            sizes[-1] += last * (times - 1)
-            last *= times
-        elif sign not in "*+?|^$":
-            match = _ESCAPE.match(pattern, at) if sign == "\\" else _CLASS.match(pattern, at) if sign == "[" else None
-            end = match.end() if match else end
-            last = 1
-            sizes[-1] += 1
-        at = end
-    return sum(sizes) + 1
+def relaxed(schema: dict[str, Any], unwanted: Callable[[str], bool]) -> dict[str, Any]:
+    """The schema without the unwanted patterns, and without rules for what other rules left over."""
+    return _relax(schema, unwanted)[0]
+
+
+def _relax(schema: Any, unwanted: Callable[[str], bool]) -> tuple[Any, bool]:
+    """The relaxed schema, and whether it may accept more than before: it may wherever it refers to another part."""
+    if not isinstance(schema, dict):
+        return schema, False
+    kept: dict[str, Any] = {}
+    dropped: set[str] = set()
+    wider = False
+    for keyword, value in cast("dict[str, Any]", schema).items():
+        found, more = _relax_one(keyword, value, unwanted)
+        wider = wider or more
+        if more and keyword == "oneOf":
+            kept["allOf"] = [*kept.get("allOf", ()), {"anyOf": found}]
+        elif more and (keyword in _REFUSE_BY_ACCEPTING or found is None):
+            dropped |= {keyword, *_DEPENDENT.get(keyword, ())}
+        elif keyword == "allOf":
+            kept["allOf"] = [*found, *kept.get("allOf", ())]
+        else:
+            kept[keyword] = found
+    if "patternProperties" in dropped:
+        dropped.add("additionalProperties")  # it would now refuse what a pattern allowed
+    return {keyword: value for keyword, value in kept.items() if keyword not in dropped}, wider
+
+
+def _relax_one(keyword: str, value: Any, unwanted: Callable[[str], bool]) -> tuple[Any, bool]:
+    """What becomes of one keyword (`None`: it goes), and whether more is accepted then."""
+    if keyword in REFERENCES:
+        return value, True
+    if keyword.startswith("unevaluated") or (keyword == "pattern" and isinstance(value, str) and unwanted(value)):
+        return None, True
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        if keyword == "patternProperties" and any(map(unwanted, members)):
+            return None, True
+        if keyword in _MAPS:
+            pairs = {name: _relax(part, unwanted) for name, part in members.items()}
+            return {name: part for name, (part, _) in pairs.items()}, any(more for _, more in pairs.values())
+        if keyword in _SCHEMAS:
+            return _relax(members, unwanted)
+    if isinstance(value, list) and keyword in _LISTS:
+        found = [_relax(part, unwanted) for part in cast("list[Any]", value)]
+        return [part for part, _ in found], any(more for _, more in found)
+    return cast("Any", value), False
+
+
+def parts(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The schemas inside, each with the step to what it applies to; a member of a value is `.` and its name."""
+    for keyword in _HOLDERS & schema.keys():
+        value = schema[keyword]
+        if keyword == "properties":
+            yield from ((f".{name}", part) for name, part in _map(value).items())
+        elif keyword == "patternProperties":
+            yield from ((ANY, part) for part in _map(value).values())
+        elif keyword in IN_PLACE:
+            yield HERE, value
+        elif keyword in IN_PLACE_LISTS:
+            yield from ((HERE, part) for part in _list(value))
+        elif keyword in IN_PLACE_MAPS:
+            yield from ((HERE, part) for part in _map(value).values())
+        elif keyword in ITEMS:
+            yield from ((ITEM, part) for part in (_list(value) if isinstance(value, list) else [value]))
+        elif keyword in ANY_MEMBER:
+            yield ANY, value
+        else:
+            yield NAME, value
+
+
+def _map(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []

@@ -9,10 +9,10 @@ import pytest
 
 from trunkline.tool import Tool
 from trunkline.tools.convert.anthropic import to_anthropic
-from trunkline.tools.convert.batch import batch_convert
 from trunkline.tools.convert.gemini import to_gemini
 from trunkline.tools.convert.loss import Converted
 from trunkline.tools.convert.openai import to_openai
+from trunkline.tools.convert.vendor import batch_convert
 
 
 @pytest.mark.parametrize("convert", [to_anthropic, to_openai, to_gemini])
