@@ -57,7 +57,7 @@ from trunkline.model import (
 from trunkline.questions.bridge import OpenPage
 from trunkline.questions.local import AnswerHandler, LocalAnswers
 from trunkline.questions.manager import ElicitationManager
-from trunkline.storage.keyfile import seal_key
+from trunkline.storage.files import seal_key
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.telemetry.savings import Savings
 from trunkline.telemetry.tally import Tallies

@@ -14,6 +14,7 @@ from typing import Any
 from trunkline.clients.file import Original, look, missing_folders, remove, replace
 from trunkline.clients.place import Keys
 from trunkline.errors import ConfigError
+from trunkline.storage.files import write_private
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,10 @@ def write(
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         record = _free(folder, client, now)
         if original.data is not None:
-            _write_private(record.with_suffix(".before"), original.data)
+            write_private(record.with_suffix(".before"), original.data)
         # The record is there before the change: a crash in between leaves one too many, never one too few.
         known = _known(client, original, data, now) | {"touched": [list(keys) for keys in touched]}
-        _write_private(record, json.dumps(known, indent=2).encode())
+        write_private(record, json.dumps(known, indent=2).encode())
     except OSError as error:
         raise ConfigError(
             f"No backup can be made in {folder}: {error.strerror or error}.", hint="Nothing was changed."
@@ -143,11 +144,6 @@ def _free(folder: Path, client: str, now: float) -> Path:
     moment = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S.%f")
     tries = (folder / f"{moment}-{number:03}-{client}.json" for number in range(1000))
     return next(path for path in tries if not path.exists())
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
 
 
 def _digest(data: bytes | None) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from trunkline.config.reading import LARGEST_FILE
 from trunkline.errors import ConfigError
+from trunkline.storage.files import replace_file
 
 
 @dataclass(frozen=True)
@@ -50,22 +50,9 @@ def replace(original: Original, data: bytes, mode: int) -> None:
     """Put other bytes into its place, unless somebody was faster; folders that are missing are made."""
     if look(original.path).data != original.data:
         raise ConfigError(f"{original.path} was just changed by somebody else.", hint="Try again.")
-    folder = original.target.parent
-    made = missing_folders(folder)
+    made = missing_folders(original.target.parent)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{original.target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, mode)
-            _keep_owner(original.target, temporary)
-            os.replace(temporary, original.target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        replace_file(original.target, data, mode=mode, folder_mode=0o777, sync=True, keep_owner=True)
     except OSError as error:
         _remove_empty(made)
         raise ConfigError(f"{original.path} cannot be written: {error.strerror or error}.") from error
@@ -91,13 +78,3 @@ def _remove_empty(folders: list[Path]) -> None:
             folder.rmdir()
         except OSError:
             return
-
-
-def _keep_owner(target: Path, temporary: str) -> None:
-    """A file that root changes stays its owner's."""
-    try:
-        found = target.stat()
-        if hasattr(os, "geteuid") and os.geteuid() == 0:
-            os.chown(temporary, found.st_uid, found.st_gid)
-    except OSError:
-        pass

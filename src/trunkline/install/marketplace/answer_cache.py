@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trunkline.control.list_store import write_anew
+from trunkline.storage.files import try_replace_file
 
 FORMAT = 1
 MOST_ANSWERS = 64
@@ -42,7 +42,7 @@ class AnswerCache:
         """Keep an answer; the oldest ones leave. A full or read-only disk costs the next answer time, nothing else."""
         text = kept.content.decode("utf-8", "replace")
         document = {"format": FORMAT, "asked": asked, "fetched": kept.fetched, "mark": kept.mark, "content": text}
-        if write_anew(self._path(asked), json.dumps(document).encode()):
+        if try_replace_file(self._path(asked), json.dumps(document).encode()):
             self._forget_oldest()
 
     def all(self) -> Iterator[CachedAnswer]:
