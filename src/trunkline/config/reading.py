@@ -14,6 +14,7 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from trunkline.config import jsonc
 from trunkline.config.options import (
     HIDDEN_FIELDS,
     SECTIONS,
@@ -68,7 +69,7 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         if path.suffix == ".toml":
             return tomllib.loads(text)
-        return _object(json.loads(_without_comments(text)), str(path))
+        return _object(jsonc.loads(text), str(path))
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply.") from None
     except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
@@ -376,9 +377,3 @@ def _expanded(section: Any, env: Mapping[str, str]) -> tuple[Any, str]:
     if missing:
         problems.insert(0, f"the environment variable {', '.join(sorted(set(missing)))} is not set.")
     return made, " ".join(dict.fromkeys(problems))
-
-
-def _without_comments(text: str) -> str:
-    """JSON as VS Code writes it: comments and trailing commas outside strings go."""
-    kept = re.sub(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', lambda found: found[1] or " ", text, flags=re.DOTALL)
-    return re.sub(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', lambda found: found[1] or "", kept)
