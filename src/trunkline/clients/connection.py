@@ -15,6 +15,7 @@ from trunkline.clients.place import Around, Keys, Place
 from trunkline.clients.same import is_trunkline, same, same_address
 from trunkline.clients.secret import hidden, printable
 from trunkline.clients.server import entries, read
+from trunkline.config.client_forms import ADDRESS_KEYS
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import ConfigError
 
@@ -96,12 +97,9 @@ def taken_back(now: Document, before: Document, place: Place, touched: Iterable[
 
 _ADDRESS = frozenset(
     [
+        *ADDRESS_KEYS,
         "type",
         "transport",
-        "url",
-        "serverUrl",
-        "httpUrl",
-        "uri",
         "headers",
         "requestOptions",
         "http_headers",
@@ -134,7 +132,7 @@ def own_entry(place: Place, value: Mapping[str, Any], urls: Iterable[str]) -> tu
 
 def address_of(entry: Mapping[str, Any]) -> str:
     """The URL that an entry leads to, by whatever name, or through a bridge."""
-    words = [entry.get(key) for key in ("url", "serverUrl", "httpUrl", "uri")]
+    words = [entry.get(key) for key in ADDRESS_KEYS]
     arguments: Any = entry.get("args")
     if isinstance(arguments, list):
         words += cast("list[Any]", arguments)

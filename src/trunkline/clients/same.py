@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from trunkline.clients.server import Server
-from trunkline.clients.variable import REFERENCE
+from trunkline.config.client_forms import REFERENCE
 
 
 @dataclass(frozen=True)

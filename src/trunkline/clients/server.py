@@ -10,8 +10,7 @@ from typing import Any, cast
 from trunkline.clients.client import CLIENTS
 from trunkline.clients.document import Document
 from trunkline.clients.place import Around, Keys, Place, places
-from trunkline.clients.shape import spec_of
-from trunkline.clients.variable import Translator
+from trunkline.config.client_forms import Translator, spec_of
 from trunkline.errors import ConfigError
 
 
