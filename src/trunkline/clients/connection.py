@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, cast
 
-from trunkline.clients.client import ENTRY, Client, bridge
+from trunkline.clients.client import ENTRY, Around, Client, Keys, Place, bridge
 from trunkline.clients.document import Document
 from trunkline.clients.file import Original, check_writable, look
-from trunkline.clients.place import Around, Keys, Place
 from trunkline.clients.same import is_trunkline, same, same_address
 from trunkline.clients.secret import hidden, printable
 from trunkline.clients.server import entries, read

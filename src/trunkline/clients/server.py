@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from trunkline.clients.client import CLIENTS
-from trunkline.clients.document import Document
-from trunkline.clients.place import Around, Keys, Place, places
+from trunkline.clients.client import CLIENTS, Around, Keys, Place, Scope, places
+from trunkline.clients.document import Document, Format
+from trunkline.clients.file import look
 from trunkline.config.client_forms import Translator, spec_of
 from trunkline.errors import ConfigError
 
@@ -63,17 +63,27 @@ def find(clients: Iterable[str], around: Around) -> Findings:
             continue
         seen.add(place.path)
         findings.append(_findings(place, around))
-    return joined(findings)
-
-
-def joined(findings: Iterable[Findings]) -> Findings:
-    """Several findings as one."""
-    several = list(findings)
     return Findings(
-        tuple(server for one in several for server in one.servers),
-        tuple(left for one in several for left in one.left_out),
-        tuple(path for one in several for path in one.files),
+        tuple(server for one in findings for server in one.servers),
+        tuple(left for one in findings for left in one.left_out),
+        tuple(path for one in findings for path in one.files),
     )
+
+
+def read_any(path: Path, around: Around, *, client: str = "") -> Findings:
+    """The servers of a file, of this client or of whichever fits."""
+    data = look(path).data
+    if data is None:
+        raise ConfigError(f"There is no file {path}.", hint="Name another with --from.")
+    format = _FORMATS.get(path.suffix, "json")
+    value = Document.of(path, format, data).value()
+    inside = path.resolve().is_relative_to(around.folder.resolve()) and around.folder != around.home
+    scope: Scope = "project" if inside else "user"
+    if not client:
+        client = _by_place(path, around) or _by_content(value, format)
+    keys = {keys: None for place in places(client, around) for keys in place.keys}
+    keys |= {keys: None for owner, keys in _KEYS if owner == client}
+    return read(Place(client, path, scope, tuple(keys), format), value, around)
 
 
 def _findings(place: Place, around: Around) -> Findings:
@@ -147,3 +157,34 @@ def _elsewhere(place: Place, value: Mapping[str, Any], around: Around) -> list[L
 def title(client: str) -> str:
     """What people call a client."""
     return CLIENTS[client].title if client in CLIENTS else client
+
+
+_FORMATS: dict[str, Format] = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
+_KEYS: tuple[tuple[str, Keys], ...] = (
+    ("zed", ("context_servers",)),
+    ("codex", ("mcp_servers",)),
+    ("goose", ("extensions",)),
+    ("vscode", ("servers",)),
+    ("vscode", ("mcp", "servers")),
+    ("vscode", ("mcp.servers",)),
+    ("continue", ("experimental", "modelContextProtocolServers")),
+    ("claude-code", ("mcpServers",)),
+)
+
+
+def _by_place(path: Path, around: Around) -> str:
+    """The client that keeps a file just there, or one called the same in a folder called the same."""
+    for client in CLIENTS:
+        for place in places(client, around):
+            if path.name == place.path.name and path.resolve().parent.name == place.path.parent.name:
+                return client
+    return "claude-desktop" if path.name == "claude_desktop_config.json" else ""
+
+
+def _by_content(value: dict[str, object], format: Format) -> str:
+    if format == "yaml" and entries(value, ("mcpServers",)):
+        return "continue"
+    found = next((client for client, keys in _KEYS if entries(value, keys)), "claude-code")
+    if found == "claude-code" and any(sign in str(value) for sign in ("${env:", "${userHome}", "${workspaceFolder")):
+        return "cursor"  # the same form, with other variables
+    return found

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trunkline.clients.client import CLIENTS
-from trunkline.clients.place import Around
+from trunkline.clients.client import CLIENTS, Around
 from trunkline.clients.same import is_trunkline
 from trunkline.clients.secret import printable
 from trunkline.clients.server import Server, find, title
