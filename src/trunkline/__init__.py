@@ -259,8 +259,7 @@ if TYPE_CHECKING:
     from trunkline.hub import Hub, open_hub
     from trunkline.install.manifests.manifest import Manifest
     from trunkline.install.manifests.reader import read_manifest
-    from trunkline.install.manifests.source import Source
-    from trunkline.install.manifests.sources import Sources
+    from trunkline.install.manifests.sources import Source, Sources
     from trunkline.install.marketplace.client import MCPRegistryClient, global_mcp_registry_client
     from trunkline.install.marketplace.entry import RegistryEntry
     from trunkline.install.marketplace.options import (
@@ -269,7 +268,7 @@ if TYPE_CHECKING:
         RegistrySearchOptions,
         RegistrySearchResult,
     )
-    from trunkline.install.marketplace.well_known import get_all_well_known_servers, get_well_known_server
+    from trunkline.install.marketplace.server_json import get_all_well_known_servers, get_well_known_server
     from trunkline.model import Scope
     from trunkline.questions.fields import FileReference, FormField, Secret, SelectOption
     from trunkline.questions.kinds import Elicitation, ElicitationResponse
@@ -378,9 +377,8 @@ _NAMES = {
     "control.multi_server": "MultiServerManager global_multi_server_manager",
     "install.manifests.manifest": "Manifest",
     "install.manifests.reader": "read_manifest",
-    "install.manifests.source": "Source",
-    "install.manifests.sources": "Sources",
-    "install.marketplace.well_known": "get_all_well_known_servers get_well_known_server",
+    "install.manifests.sources": "Source Sources",
+    "install.marketplace.server_json": "get_all_well_known_servers get_well_known_server",
     "install.marketplace.client": "MCPRegistryClient global_mcp_registry_client",
     "install.marketplace.entry": "RegistryEntry",
     "install.marketplace.options": (
