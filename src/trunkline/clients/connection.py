@@ -11,9 +11,8 @@ from typing import Any, cast
 from trunkline.clients.client import ENTRY, Around, Client, Keys, Place, bridge
 from trunkline.clients.document import Document
 from trunkline.clients.file import Original, check_writable, look
-from trunkline.clients.same import is_trunkline, same, same_address
 from trunkline.clients.secret import hidden, printable
-from trunkline.clients.server import entries, read
+from trunkline.clients.server import entries, is_trunkline, read, same, same_address
 from trunkline.config.client_forms import ADDRESS_KEYS
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import ConfigError
