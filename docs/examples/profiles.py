@@ -5,8 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from trunkline import Config, ServerSpec, open_hub
-from trunkline.config.options import GatewayConfig, ProfileSpec
+from trunkline import Config, GatewayConfig, ProfileSpec, ServerSpec, open_hub
 
 
 async def main() -> None:

@@ -6,8 +6,17 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from trunkline import CallNext, Config, Elicitation, ServerSpec, Tool, ToolContext, ToolResult, open_hub
-from trunkline.config.options import MiddlewareSection
+from trunkline import (
+    CallNext,
+    Config,
+    Elicitation,
+    MiddlewareSection,
+    ServerSpec,
+    Tool,
+    ToolContext,
+    ToolResult,
+    open_hub,
+)
 
 
 async def count(tool: Tool, params: dict[str, Any], context: ToolContext, call_next: CallNext) -> ToolResult:

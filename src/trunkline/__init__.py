@@ -18,7 +18,9 @@ __all__ = [
     "BatchConfig",
     "BatchRequest",
     "BatchResult",
+    "BatcherSection",
     "CacheConfig",
+    "CacheSection",
     "CacheStats",
     "CallNext",
     "CompatibilityCheckResult",
@@ -40,6 +42,8 @@ __all__ = [
     "FileReference",
     "Finder",
     "FormField",
+    "GatewayConfig",
+    "GroupSpec",
     "Hub",
     "Image",
     "Link",
@@ -50,8 +54,10 @@ __all__ = [
     "MCPServerBaseConfig",
     "Manifest",
     "ManifestError",
+    "MiddlewareSection",
     "MultiServerConfig",
     "MultiServerManager",
+    "ProfileSpec",
     "Prompt",
     "PromptArgument",
     "PromptMessage",
@@ -67,9 +73,11 @@ __all__ = [
     "ResourceTemplate",
     "RouteContext",
     "RouterConfig",
+    "RouterSection",
     "RoutingDecision",
     "Scope",
     "SearchConfig",
+    "SearchSection",
     "Secret",
     "Secrets",
     "SelectOption",
@@ -88,6 +96,7 @@ __all__ = [
     "ToolConverterOptions",
     "ToolIntegrationManager",
     "ToolMiddleware",
+    "ToolOptions",
     "ToolResult",
     "ToolResultCache",
     "ToolRouter",
@@ -227,7 +236,18 @@ if TYPE_CHECKING:
     from trunkline.call.router import ToolRouter, create_tool_router
     from trunkline.call.routing import DEFAULT_ROUTER_CONFIG, RouteContext, RouterConfig, RoutingDecision
     from trunkline.call.tool_batcher import ToolCallBatcher, create_tool_call_batcher
-    from trunkline.config.options import Config, ServerSpec
+    from trunkline.config.options import (
+        BatcherSection,
+        CacheSection,
+        Config,
+        GatewayConfig,
+        GroupSpec,
+        MiddlewareSection,
+        ProfileSpec,
+        RouterSection,
+        SearchSection,
+        ServerSpec,
+    )
     from trunkline.config.secrets import Secrets
     from trunkline.control.discovery.compatibility import CompatibilityCheckResult
     from trunkline.control.discovery.criteria import ToolSearchCriteria, ToolSearchResult
@@ -239,8 +259,7 @@ if TYPE_CHECKING:
     from trunkline.hub import Hub, open_hub
     from trunkline.install.manifests.manifest import Manifest
     from trunkline.install.manifests.reader import read_manifest
-    from trunkline.install.manifests.source import Source
-    from trunkline.install.manifests.sources import Sources
+    from trunkline.install.manifests.sources import Source, Sources
     from trunkline.install.marketplace.client import MCPRegistryClient, global_mcp_registry_client
     from trunkline.install.marketplace.entry import RegistryEntry
     from trunkline.install.marketplace.options import (
@@ -249,7 +268,7 @@ if TYPE_CHECKING:
         RegistrySearchOptions,
         RegistrySearchResult,
     )
-    from trunkline.install.marketplace.well_known import get_all_well_known_servers, get_well_known_server
+    from trunkline.install.marketplace.server_json import get_all_well_known_servers, get_well_known_server
     from trunkline.model import Scope
     from trunkline.questions.fields import FileReference, FormField, Secret, SelectOption
     from trunkline.questions.kinds import Elicitation, ElicitationResponse
@@ -270,7 +289,7 @@ if TYPE_CHECKING:
     )
     from trunkline.search.finder import Finder, SearchConfig
     from trunkline.search.text import ToolText
-    from trunkline.tool import Annotations, Tool, ToolResult
+    from trunkline.tool import Annotations, Tool, ToolOptions, ToolResult
     from trunkline.tools.annotations import (
         create_annotated_tool,
         filter_tools_by_annotations,
@@ -347,7 +366,10 @@ _NAMES = {
         "create_annotated_tool filter_tools_by_annotations get_annotation_summary get_tool_safety_level "
         "infer_annotations is_safe_to_retry merge_annotations requires_confirmation validate_annotations"
     ),
-    "config.options": "Config ServerSpec",
+    "config.options": (
+        "BatcherSection CacheSection Config GatewayConfig GroupSpec MiddlewareSection ProfileSpec RouterSection "
+        "SearchSection ServerSpec"
+    ),
     "control.discovery.compatibility": "CompatibilityCheckResult",
     "control.discovery.criteria": "ToolSearchCriteria ToolSearchResult",
     "control.discovery.manager": "EnhancedToolDiscovery",
@@ -355,9 +377,8 @@ _NAMES = {
     "control.multi_server": "MultiServerManager global_multi_server_manager",
     "install.manifests.manifest": "Manifest",
     "install.manifests.reader": "read_manifest",
-    "install.manifests.source": "Source",
-    "install.manifests.sources": "Sources",
-    "install.marketplace.well_known": "get_all_well_known_servers get_well_known_server",
+    "install.manifests.sources": "Source Sources",
+    "install.marketplace.server_json": "get_all_well_known_servers get_well_known_server",
     "install.marketplace.client": "MCPRegistryClient global_mcp_registry_client",
     "install.marketplace.entry": "RegistryEntry",
     "install.marketplace.options": (
@@ -370,7 +391,7 @@ _NAMES = {
     "search.text": "ToolText",
     "model": "Scope",
     "config.secrets": "Secrets",
-    "tool": "Annotations Tool ToolResult",
+    "tool": "Annotations Tool ToolOptions ToolResult",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -38,7 +38,7 @@ from trunkline.control.views import Views
 from trunkline.errors import ConfigError, UpstreamError
 from trunkline.model import Answer, Call, Caller, Introduction, Parked, Reply, Scope, ServerView, Snapshot, View
 from trunkline.questions.bridge import OpenPage
-from trunkline.storage.keyfile import seal_key
+from trunkline.storage.files import seal_key
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.telemetry.savings import Savings
 from trunkline.telemetry.tally import Tallies

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trunkline.clients.client import CLIENTS
-from trunkline.clients.place import Around, Place, target
+from trunkline.clients.client import CLIENTS, Around, Place, target
 from trunkline.clients.server import Findings, find
 
 FILES = Path(__file__).parent / "files"

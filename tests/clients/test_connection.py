@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from tests.clients.scene import TARGETS, Machine, client_of
-from trunkline.clients.backup import backups, changed_since, restore, write
-from trunkline.clients.client import CLIENTS
+from trunkline.clients.client import CLIENTS, Place
 from trunkline.clients.connection import Change, gateway_url, own_entry, plan, taken_back
 from trunkline.clients.document import Document
-from trunkline.clients.place import Place
+from trunkline.clients.file import backups, changed_since, restore, write
 from trunkline.clients.server import entries
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import ConfigError

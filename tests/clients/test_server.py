@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from tests.clients.scene import Machine, client_of
-from trunkline.clients.guess import read_any
-from trunkline.clients.place import Around, places
-from trunkline.clients.server import find
-from trunkline.clients.variable import LITERAL, spelled
+from trunkline.clients.client import Around, places
+from trunkline.clients.server import find, read_any
+from trunkline.config.client_forms import LITERAL, spelled
 from trunkline.config.reading import parse
 from trunkline.errors import ConfigError
 

@@ -26,6 +26,34 @@ def test_a_clients_own_file_is_taken_as_it_is() -> None:
     assert [spec.kind for spec in vscode.servers.values()] == ["stdio", "sse"]
 
 
+def test_what_clients_write_is_understood_by_any_of_its_names_beside_options_of_ours() -> None:
+    servers = {
+        "web": {"serverUrl": "https://h/mcp", "type": "streamableHttp", "timeout": 60_000, "concurrency": 2},
+        "off": {"command": "x", "args": [1, True], "env": {"A": 2, "B": None, "C": False}, "disabled": True},
+    }
+
+    config = parse({"mcpServers": servers}, env={})
+
+    web, off = config.servers["web"], config.servers["off"]
+    assert (web.url, web.kind, web.timeout, web.concurrency) == ("https://h/mcp", "http", 60.0, 2)
+    assert (off.args, off.env, off.enabled) == (("1", "true"), {"A": "2", "C": "false"}, False)
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ({"autoApprove": []}, "has no address"),
+        ({"command": "x", "url": "http://h/"}, "both a command and a URL"),
+        ({"command": "x", "args": "one"}, "servers.it: its args is not a list"),
+        ({"command": "x", "env": {"A": []}}, "servers.it: its env is not a text"),
+        ({"command": "x", "concurrency": "many"}, "concurrency"),
+    ],
+)
+def test_a_clients_server_that_cannot_be_is_refused_with_what_is_wrong(spec: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        parse({"mcpServers": {"it": spec}}, env={})
+
+
 def test_comments_and_trailing_commas_of_vs_code_are_read(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text('{ // mine\n "servers": {"a": {"type": "http", "url": "http://h//x", /* no */ },},}')

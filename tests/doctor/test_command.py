@@ -17,7 +17,7 @@ import pytest
 from tests.doctor.scene import GOOD, Machine
 from tests.harness import TRUNKLINE, faulty
 from trunkline.cli.main import main
-from trunkline.clients.place import Around
+from trunkline.clients.client import Around
 from trunkline.doctor.codes import CODES
 from trunkline.doctor.diagnosis import Case, diagnose
 

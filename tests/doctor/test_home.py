@@ -11,7 +11,7 @@ from tests.doctor.scene import GOOD, Machine
 from trunkline.cli.main import main
 from trunkline.config.reading import load
 from trunkline.control.list_store import ListStore
-from trunkline.storage.keyfile import seal_key
+from trunkline.storage.files import seal_key
 
 
 def mode(path: Path) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.real.parts import PACKAGES, TOOLS, make_repository, node_server, python_server
 from tests.real.verify_catalogue import spec_of, tools_of
-from trunkline.install.marketplace.well_known import get_well_known_server
+from trunkline.install.marketplace.server_json import get_well_known_server
 
 NODE = ("filesystem", "memory", "everything")
 PYTHON = ("git", "time")

@@ -21,8 +21,7 @@ from trunkline import open_hub
 from trunkline.config.options import Config, ServerSpec
 from trunkline.install.marketplace.entry import RegistryEntry
 from trunkline.install.marketplace.install import Installer
-from trunkline.install.marketplace.server_json import OUR_META
-from trunkline.install.marketplace.well_known import FILE, get_all_well_known_servers
+from trunkline.install.marketplace.server_json import FILE, OUR_META, get_all_well_known_servers
 from trunkline.model import State
 
 PATIENCE = 180.0

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from trunkline.cli.open import config_file
-from trunkline.clients.client import CLIENTS
+from trunkline.clients.client import CLIENTS, Around
 from trunkline.clients.connection import gateway_url
-from trunkline.clients.place import Around
 from trunkline.config.options import Config
 from trunkline.config.reading import load, read_document, user_file
 from trunkline.errors import ConfigError

@@ -12,12 +12,10 @@ from urllib.parse import urlsplit
 from trunkline.cli.ask import agrees, can_ask
 from trunkline.cli.clients import Ours, check_clients, here, ours
 from trunkline.cli.output import print_json, print_table, say
-from trunkline.clients.backup import Backup, backups, changed_since, restore, settle, write
-from trunkline.clients.client import CLIENTS, Client
+from trunkline.clients.client import CLIENTS, Around, Client, Place, places, target
 from trunkline.clients.connection import Change, address_of, difference, gateway_url, own_entry, plan, taken_back
 from trunkline.clients.document import Document
-from trunkline.clients.file import check_writable, look
-from trunkline.clients.place import Around, Place, places, target
+from trunkline.clients.file import Backup, backups, changed_since, check_writable, look, restore, settle, write
 from trunkline.clients.secret import printable
 from trunkline.config.options import default_home
 from trunkline.errors import ConfigError

@@ -10,9 +10,8 @@ from typing import Any
 from trunkline.cli.output import print_table, say
 from trunkline.cli.tokens import Cost
 from trunkline.cli.weigh import Weight
-from trunkline.clients.same import Candidate
 from trunkline.clients.secret import printable, secrets_of, shown_command
-from trunkline.clients.server import LeftOut, Server, title
+from trunkline.clients.server import Candidate, LeftOut, Server, title
 from trunkline.config.options import ServerSpec
 from trunkline.tools.tokens import HINT
 

@@ -17,10 +17,8 @@ from trunkline.cli.import_report import Report, print_found, print_weight
 from trunkline.cli.output import print_json, say
 from trunkline.cli.weigh import Weight, weigh
 from trunkline.clients.client import CLIENTS
-from trunkline.clients.guess import read_any
-from trunkline.clients.same import Candidate, candidates, is_trunkline
 from trunkline.clients.secret import Moved, is_private, move, printable, secrets_of
-from trunkline.clients.server import Findings, LeftOut, find
+from trunkline.clients.server import Candidate, Findings, LeftOut, candidates, find, is_trunkline, read_any
 from trunkline.config.file import read_file, servers_of, write_file
 from trunkline.config.options import ServerSpec
 from trunkline.config.reading import parse

@@ -27,7 +27,7 @@ from trunkline.config.reading import load, user_file
 from trunkline.errors import ConfigError, ManifestError
 from trunkline.install.marketplace.entry import RegistryEntry
 from trunkline.install.marketplace.install import Installer, table
-from trunkline.install.marketplace.well_known import SOURCE
+from trunkline.install.marketplace.server_json import SOURCE
 from trunkline.model import State
 
 _EXAMPLES = """examples:

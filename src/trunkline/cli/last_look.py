@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from trunkline.control.change import ToolChange
-from trunkline.control.list_store import write_anew
+from trunkline.storage.files import try_replace_file
 
 
 @dataclass(frozen=True)
@@ -61,4 +61,4 @@ class LastLook:
 
     def write(self, looks: Mapping[str, float]) -> bool:
         """Remember these besides the others; false when the disk does not take it, and then news are told again."""
-        return write_anew(self._path, json.dumps({**self.read(), **looks}).encode())
+        return try_replace_file(self._path, json.dumps({**self.read(), **looks}).encode())

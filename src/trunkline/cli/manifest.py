@@ -19,8 +19,7 @@ from trunkline.config.reading import user_file
 from trunkline.config.secrets import name_for
 from trunkline.errors import ConfigError
 from trunkline.install.manifests.environment import check
-from trunkline.install.manifests.fetch import fetch_manifest
-from trunkline.install.manifests.files import open_manifest
+from trunkline.install.manifests.files import fetch_manifest, open_manifest
 from trunkline.install.manifests.launch import choose, notes, plan, questions
 from trunkline.install.manifests.manifest import Manifest, Variable
 from trunkline.install.marketplace.install import table

@@ -64,7 +64,7 @@ def check_server(config: Config, name: str, *, looks: bool = False) -> None:
 
 
 def _can_be_installed(name: str) -> bool:
-    from trunkline.install.marketplace.well_known import get_well_known_server
+    from trunkline.install.marketplace.server_json import get_well_known_server
 
     return get_well_known_server(name) is not None
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from trunkline.config.options import ServerSpec
 from trunkline.install.marketplace.entry import RegistryEntry
-from trunkline.install.marketplace.well_known import get_all_well_known_servers
+from trunkline.install.marketplace.server_json import get_all_well_known_servers
 
 
 def entry_of(spec: ServerSpec) -> RegistryEntry | None:

@@ -15,12 +15,11 @@ from trunkline.config.options import Config
 from trunkline.config.reading import load
 from trunkline.errors import ManifestError, UnknownNameError, UnreachableError
 from trunkline.install.manifests.manifest import Variable
-from trunkline.install.marketplace.client import OFFLINE, MCPRegistryClient
+from trunkline.install.marketplace.client import OFFLINE, MCPRegistryClient, RegistryUnreached
 from trunkline.install.marketplace.entry import RegistryEntry
-from trunkline.install.marketplace.events import RegistryUnreached
 from trunkline.install.marketplace.install import Installer, command_line
 from trunkline.install.marketplace.options import MCPRegistryClientConfig, RegistryConfig, RegistrySearchOptions
-from trunkline.install.marketplace.well_known import get_all_well_known_servers
+from trunkline.install.marketplace.server_json import get_all_well_known_servers
 
 _EXAMPLES = """examples:
   trunkline registry search database

@@ -1,15 +1,63 @@
-"""The clients that are known: what each is called, and what Trunkline looks like in its configuration."""
+"""The clients that are known: where each keeps its servers, and what Trunkline looks like in its configuration."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import urlsplit
+
+from trunkline.clients.document import Format
 
 ENTRY = "trunkline"
 """What Trunkline is called in a client's configuration."""
+
+Scope = Literal["user", "project"]
+Keys = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Around:
+    """What the places depend on."""
+
+    home: Path
+    folder: Path
+    env: Mapping[str, str]
+    platform: str
+    """As `sys.platform` has it: `linux`, `darwin` or `win32`."""
+
+    @property
+    def applications(self) -> Path:
+        """Where applications keep what is theirs."""
+        if self.platform == "darwin":
+            return self.home / "Library" / "Application Support"
+        if self.platform == "win32":
+            return Path(self.env.get("APPDATA") or self.home / "AppData" / "Roaming")
+        return self.settings
+
+    @property
+    def settings(self) -> Path:
+        """Where programs of Unix keep what is theirs, also on macOS."""
+        if self.platform == "win32":
+            return self.applications
+        return Path(self.env.get("XDG_CONFIG_HOME") or self.home / ".config")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One file of a client, and the keys in it below which servers are listed."""
+
+    client: str
+    path: Path
+    scope: Scope
+    keys: tuple[Keys, ...] = (("mcpServers",),)
+    format: Format = "json"
+    listed: bool = False
+    """Whether servers are items of a list, each with its `name`."""
+    preamble: str = ""
+    """What a new file begins with."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +74,90 @@ class Client:
     """Whether its configuration can name a server by its URL."""
     then: str = ""
     """What to do so that it takes the change on."""
+
+
+def places(client: str, around: Around) -> list[Place]:
+    """Every file that a client may have servers in, whether it is there or not; the first is the user's own."""
+    home, folder, windows = around.home, around.folder, around.platform == "win32"
+    if client == "claude-desktop":
+        return [Place(client, around.applications / "Claude" / "claude_desktop_config.json", "user")]
+    if client == "claude-code":
+        user = Path(around.env.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json"
+        here = ("projects", str(folder), "mcpServers")
+        return [
+            Place(client, user, "user", (("mcpServers",), here)),
+            Place(client, folder / ".mcp.json", "project"),
+        ]
+    if client in ("vscode", "vscode-insiders"):
+        user = around.applications / ("Code" if client == "vscode" else "Code - Insiders") / "User"
+        own, settings = (("servers",),), (("mcp", "servers"), ("mcp.servers",))
+        return [
+            Place(client, user / "mcp.json", "user", own),
+            Place(client, user / "settings.json", "user", settings),
+            Place(client, folder / ".vscode" / "mcp.json", "project", own),
+            Place(client, folder / ".vscode" / "settings.json", "project", settings),
+        ]
+    if client == "windsurf":
+        return [Place(client, home / ".codeium" / "windsurf" / "mcp_config.json", "user")]
+    if client == "continue":
+        return _continue_places(around)
+    if client == "goose":
+        base = around.applications / "Block" / "goose" / "config" if windows else around.settings / "goose"
+        return [Place(client, base / "config.yaml", "user", (("extensions",),), "yaml")]
+    if client == "cursor":
+        return [
+            Place(client, home / ".cursor" / "mcp.json", "user"),
+            Place(client, folder / ".cursor" / "mcp.json", "project"),
+        ]
+    if client == "zed":
+        user = around.settings / ("Zed" if windows else "zed")
+        return [
+            Place(client, user / "settings.json", "user", (("context_servers",),)),
+            Place(client, folder / ".zed" / "settings.json", "project", (("context_servers",),)),
+        ]
+    assert client == "codex", client
+    user = Path(around.env.get("CODEX_HOME") or home / ".codex")
+    return [
+        Place(client, user / "config.toml", "user", (("mcp_servers",),), "toml"),
+        Place(client, folder / ".codex" / "config.toml", "project", (("mcp_servers",),), "toml"),
+    ]
+
+
+def target(client: str, around: Around, *, project: bool) -> Place | None:
+    """The file that Trunkline is written into; `None` when the client has none for a project."""
+    scope = "project" if project else "user"
+    if client == "continue":
+        return _continue_target(around, scope)
+    return next((place for place in places(client, around) if place.scope == scope), None)
+
+
+_OLD_CONTINUE = (("mcpServers",), ("experimental", "modelContextProtocolServers"))
+_BLOCK = "name: Trunkline\nversion: 0.0.1\nschema: v1\n"
+
+
+def _continue_places(around: Around) -> list[Place]:
+    own = around.home / ".continue"
+    found = [
+        Place("continue", own / "config.yaml", "user", format="yaml", listed=True),
+        Place("continue", own / "config.json", "user", _OLD_CONTINUE),
+    ]
+    folders: list[tuple[Path, Scope]] = [(own, "user"), (around.folder / ".continue", "project")]
+    for folder, scope in folders if own != around.folder / ".continue" else folders[:1]:
+        for path in sorted((folder / "mcpServers").glob("*")):
+            if path.suffix in (".yaml", ".yml"):
+                found.append(Place("continue", path, scope, format="yaml", listed=True))
+            elif path.suffix == ".json":
+                found.append(Place("continue", path, scope))
+    return found
+
+
+def _continue_target(around: Around, scope: Scope) -> Place:
+    """The user's own file if there is one; else one of ours: a new `config.yaml` would hide an older `config.json`."""
+    main = places("continue", around)[0]
+    if scope == "user" and main.path.exists():
+        return main
+    folder = (around.home if scope == "user" else around.folder) / ".continue" / "mcpServers"
+    return Place("continue", folder / "trunkline.yaml", scope, format="yaml", listed=True, preamble=_BLOCK)
 
 
 def _headers(value: str) -> dict[str, Any]:

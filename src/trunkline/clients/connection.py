@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, cast
 
-from trunkline.clients.client import ENTRY, Client, bridge
+from trunkline.clients.client import ENTRY, Around, Client, Keys, Place, bridge
 from trunkline.clients.document import Document
 from trunkline.clients.file import Original, check_writable, look
-from trunkline.clients.place import Around, Keys, Place
-from trunkline.clients.same import is_trunkline, same, same_address
 from trunkline.clients.secret import hidden, printable
-from trunkline.clients.server import entries, read
+from trunkline.clients.server import entries, is_trunkline, read, same, same_address
+from trunkline.config.client_forms import ADDRESS_KEYS
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import ConfigError
 
@@ -96,12 +95,9 @@ def taken_back(now: Document, before: Document, place: Place, touched: Iterable[
 
 _ADDRESS = frozenset(
     [
+        *ADDRESS_KEYS,
         "type",
         "transport",
-        "url",
-        "serverUrl",
-        "httpUrl",
-        "uri",
         "headers",
         "requestOptions",
         "http_headers",
@@ -134,7 +130,7 @@ def own_entry(place: Place, value: Mapping[str, Any], urls: Iterable[str]) -> tu
 
 def address_of(entry: Mapping[str, Any]) -> str:
     """The URL that an entry leads to, by whatever name, or through a bridge."""
-    words = [entry.get(key) for key in ("url", "serverUrl", "httpUrl", "uri")]
+    words = [entry.get(key) for key in ADDRESS_KEYS]
     arguments: Any = entry.get("args")
     if isinstance(arguments, list):
         words += cast("list[Any]", arguments)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from trunkline.clients import jsonc, toml, yaml_edit
+from trunkline.clients import jsonc, toml
 from trunkline.errors import ConfigError
 
 Format = Literal["json", "yaml", "toml"]
@@ -42,7 +42,7 @@ class Document:
     def value(self) -> dict[str, Any]:
         """What the file says."""
         try:
-            value = _read(self.text, self.format)
+            value = _editor(self.format).read(self.text)
         except ValueError as error:
             raise self._refusal(error) from error
         if not isinstance(value, dict):
@@ -53,10 +53,8 @@ class Document:
         """The same with an entry at a path; `listed` says that the last key is the `name` of an item in a list."""
         before = self.value()
         try:
-            if self.format == "yaml":
-                text = yaml_edit.put(self.text, path, entry, listed=listed)
-            else:
-                text = (jsonc if self.format == "json" else toml).put(self.text, path, entry)
+            more = {"listed": True} if listed else {}  # YAML alone has such lists
+            text = _editor(self.format).put(self.text, path, entry, **more)
         except ValueError as error:
             raise self._refusal(error) from error
         return self._checked(text, _put(before, path, entry, listed=listed))
@@ -65,10 +63,7 @@ class Document:
         """The same without the entry at a path, if there is one."""
         before = self.value()
         try:
-            if self.format == "yaml":
-                text = yaml_edit.take(self.text, path)
-            else:
-                text = (jsonc if self.format == "json" else toml).take(self.text, path)
+            text = _editor(self.format).take(self.text, path)
         except ValueError as error:
             raise self._refusal(error) from error
         after = _taken(before, path)
@@ -79,7 +74,7 @@ class Document:
     def _checked(self, text: str, expected: Any) -> Document:
         changed = Document(self.path, self.format, text, self.marked)
         try:
-            right = _read(text, self.format) == expected
+            right = _editor(self.format).read(text) == expected
         except ValueError:
             right = False
         if not right:
@@ -90,10 +85,13 @@ class Document:
         return ConfigError(f"{self.path} {why}.", hint="It was left as it is.")
 
 
-def _read(text: str, format: Format) -> Any:
-    if format == "toml":
-        return toml.read(text)
-    return jsonc.read(text) if format == "json" else yaml_edit.read(text)
+def _editor(format: Format) -> Any:
+    """The module with `read`, `put` and `take` for texts of a format."""
+    if format == "yaml":
+        from trunkline.clients import yaml_edit  # PyYAML is loaded for files of YAML alone
+
+        return yaml_edit
+    return jsonc if format == "json" else toml
 
 
 def _put(value: Any, path: Sequence[str], entry: dict[str, Any], *, listed: bool) -> Any:

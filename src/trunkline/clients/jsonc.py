@@ -7,7 +7,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any
+
+from trunkline.config.jsonc import COMMENT, loads, without_comments, without_last_commas
 
 
 def read(text: str) -> Any:
@@ -49,12 +51,8 @@ def take(text: str, path: Sequence[str]) -> str:
     return text
 
 
-_COMMENT = r"//[^\r\n]*|/\*.*?\*/"
-_STRING = r'"[^"\\\r\n]*(?:\\.[^"\\\r\n]*)*"'
-_STRINGS_AND_COMMENTS = re.compile(rf"({_STRING})|{_COMMENT}", re.DOTALL)
-_STRINGS_AND_LAST_COMMAS = re.compile(rf"({_STRING})|,(?=[ \t\r\n]*[}}\]])", re.DOTALL)
-_COMMENTS = re.compile(_COMMENT, re.DOTALL)
-_COMMENTS_OF_THE_LINE = re.compile(rf"(?:[ \t]*(?:{_COMMENT}))*", re.DOTALL)
+_COMMENTS = re.compile(COMMENT, re.DOTALL)
+_COMMENTS_OF_THE_LINE = re.compile(rf"(?:[ \t]*(?:{COMMENT}))*", re.DOTALL)
 _SPACE = re.compile(r"[ \t\r\n]*")
 _INDENT = re.compile(r"[ \t]*")
 _LINE_END = re.compile(r"[ \t]*[\r\n]")
@@ -89,27 +87,17 @@ class _Text:
     @cached_property
     def marks(self) -> str:
         """The text with spaces in the place of comments, so that every place stays where it is."""
-        return _STRINGS_AND_COMMENTS.sub(lambda found: found[1] or re.sub(r"[^\r\n]", " ", found[0]), self.text)
+        return without_comments(self.text)
 
     @cached_property
     def plain(self) -> str:
         """The same without commas behind the last member of something: plain JSON."""
-        marks = self.marks
-
-        def replaced(found: re.Match[str]) -> str:
-            if found[1]:
-                return found[1]
-            before = found.start() - 1
-            while before >= 0 and marks[before] in " \t\r\n":
-                before -= 1
-            return "," if before < 0 or marks[before] in "{[,:" else " "
-
-        return _STRINGS_AND_LAST_COMMAS.sub(replaced, marks)
+        return without_last_commas(self.marks)
 
     @cached_property
     def value(self) -> Any:
         try:
-            return {} if self.empty else json.loads(self.plain, parse_constant=_refuse)
+            return {} if self.empty else loads(self.text)
         except RecursionError:
             raise ValueError("is nested too deeply") from None
         except json.JSONDecodeError as error:
@@ -174,10 +162,6 @@ class _Text:
 
 
 _DECODER = json.JSONDecoder()
-
-
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"is not valid JSON: {word} is no number")
 
 
 def _nested(path: Sequence[str], value: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from trunkline.clients.variable import LITERAL, REFERENCE, spelled, variable
+from trunkline.config.client_forms import LITERAL, REFERENCE, spelled, variable
 
 _NAME = re.compile(
     r"token|secret|passw|pwd|api[-_]?key|access[-_]?key|private[-_]?key|credential|authorization|bearer|cookie"

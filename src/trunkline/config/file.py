@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any, cast
 
 from trunkline.config.reading import parse, read_document
 from trunkline.errors import ConfigError
+from trunkline.storage.files import replace_file
 
 
 def read_file(path: Path) -> Any:
@@ -54,12 +54,7 @@ def write_file(path: Path, document: Any) -> None:
     else:
         text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
+        replace_file(path, text.encode(), mode=mode, folder_mode=0o777)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror or error}.") from error

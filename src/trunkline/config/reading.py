@@ -14,6 +14,8 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from trunkline.config import jsonc
+from trunkline.config.client_forms import COMMON_KEYS, common_form, is_client_file
 from trunkline.config.options import (
     HIDDEN_FIELDS,
     SECTIONS,
@@ -68,7 +70,7 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         if path.suffix == ".toml":
             return tomllib.loads(text)
-        return _object(json.loads(_without_comments(text)), str(path))
+        return _object(jsonc.loads(text), str(path))
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply.") from None
     except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
@@ -77,7 +79,7 @@ def read_document(path: Path) -> dict[str, Any]:
 
 def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
     """Make a `Config` of a file's content; unknown keys and wrong types are errors that name them."""
-    if "mcpServers" in document or _is_client_file(document):
+    if is_client_file(document):
         servers = _object(document.get("mcpServers", document.get("servers", {})), "mcpServers")
         return Config(servers={name: _client_server(name, _object(spec, name), env) for name, spec in servers.items()})
     _refuse_unknown(document, (*SECTIONS, "servers", "tools", "groups", "profiles", "registries"), "the file")
@@ -170,41 +172,16 @@ def _check_name(name: str, what: str) -> None:
         raise ConfigError(f"{name!r} cannot be a {what}'s name.", hint="Use 1 to 64 letters, digits, dots or dashes.")
 
 
-# A client's own file is taken as it is: keys that mean nothing here are left alone.
-_CLIENT_KEYS = {"serverUrl": "url", "httpUrl": "url", "type": "transport"}
-_CLIENT_TRANSPORTS = {
-    "stdio": "stdio",
-    "http": "http",
-    "streamable-http": "http",
-    "streamableHttp": "http",
-    "streamable_http": "http",
-    "sse": "sse",
-}
-
-
-def _is_client_file(document: Mapping[str, Any]) -> bool:
-    servers = document.get("servers")
-    return isinstance(servers, dict) and "gateway" not in document and ("inputs" in document or any(
-        isinstance(spec, dict) and "type" in spec for spec in cast("dict[str, Any]", servers).values()
-    ))  # fmt: skip
-
-
 def _client_server(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -> ServerSpec:
-    known = {f.name for f in dataclasses.fields(ServerSpec)} - set(HIDDEN_FIELDS)
-    found: dict[str, Any] = {}
-    for key, value in spec.items():
-        key = _CLIENT_KEYS.get(key, key)
-        if key == "transport":
-            value = _CLIENT_TRANSPORTS.get(str(value), "auto")
-        if key == "timeout":
-            continue  # clients write milliseconds or seconds, each in its own way
-        if key in known and value is not None:
-            found[key] = value
-    if spec.get("disabled") is True:
-        found["enabled"] = False
-    if "env" in found:
-        found["env"] = {key: str(value) for key, value in _object(found["env"], f"{name}.env").items()}
-    return _server(name, found, env)
+    """A server in a client's file, in which options of ours may stand as well; other keys are left alone."""
+    # `timeout` is not ours there: clients write milliseconds or seconds, each in its own way.
+    known = {f.name for f in dataclasses.fields(ServerSpec)} - {*HIDDEN_FIELDS, *COMMON_KEYS, "timeout"}
+    ours = {key: value for key, value in spec.items() if key in known and value is not None}
+    try:
+        form = common_form(spec)
+    except ValueError as error:
+        raise ConfigError(f"servers.{name}: {error}.") from error
+    return _server(name, {**ours, **form}, env)
 
 
 def _tools(value: Any, where: str) -> dict[str, dict[str, Any]]:
@@ -376,9 +353,3 @@ def _expanded(section: Any, env: Mapping[str, str]) -> tuple[Any, str]:
     if missing:
         problems.insert(0, f"the environment variable {', '.join(sorted(set(missing)))} is not set.")
     return made, " ".join(dict.fromkeys(problems))
-
-
-def _without_comments(text: str) -> str:
-    """JSON as VS Code writes it: comments and trailing commas outside strings go."""
-    kept = re.sub(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', lambda found: found[1] or " ", text, flags=re.DOTALL)
-    return re.sub(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', lambda found: found[1] or "", kept)

@@ -10,7 +10,6 @@ import importlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any, Protocol, cast
 
 from trunkline.config.options import default_home
 from trunkline.errors import ConfigError
-from trunkline.storage.keyfile import seal_key
+from trunkline.storage.files import replace_file, seal_key
 
 FILE = "secrets.json"
 """Names, and the values that no keyring has; it changes whenever a secret does."""
@@ -162,16 +161,8 @@ class Secrets:
             raise ConfigError(f"{self.file} cannot be written: {error.strerror or error}.") from error
 
     def _write(self, entries: Mapping[str, Any]) -> None:
-        handle, temporary = tempfile.mkstemp(dir=self._home, prefix=f".{FILE}.")  # readable by its owner alone
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump({"format": FORMAT, "secrets": entries}, file, indent=1, sort_keys=True)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.file)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        document = json.dumps({"format": FORMAT, "secrets": entries}, indent=1, sort_keys=True)
+        replace_file(self.file, document.encode(), sync=True)
 
     def _seal(self, name: str, value: str) -> str:
         nonce = os.urandom(_NONCE)

@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from trunkline.control.change import Chronicle, ToolChange, ToolChanged
-from trunkline.control.list_store import file_name, write_anew
+from trunkline.control.list_store import file_name
 from trunkline.events import Audible, Emitter
 from trunkline.model import Kind, Listing, Snapshot
+from trunkline.storage.files import try_replace_file
 from trunkline.tasks import Tasks
 
 log = logging.getLogger("trunkline")
@@ -130,7 +131,7 @@ class History(Audible):
 
     def _write(self, chronicle: Chronicle) -> None:
         path = self._path(chronicle.server)
-        if path is not None and write_anew(path, msgspec.json.encode(_Document(FORMAT, chronicle))):
+        if path is not None and try_replace_file(path, msgspec.json.encode(_Document(FORMAT, chronicle))):
             self._unwritten.pop(chronicle.server, None)
         else:
             self._unwritten[chronicle.server] = chronicle

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from trunkline.config.options import ServerSpec
 from trunkline.model import Introduction, Kind, Listing
+from trunkline.storage.files import try_replace_file
 
 FORMAT = 2
 
@@ -56,7 +55,7 @@ class ListStore:
             },
         }
         # A full or read-only disk costs the quick restart, nothing else.
-        write_anew(self._path(spec), json.dumps(document).encode())
+        try_replace_file(self._path(spec), json.dumps(document).encode())
 
     def _path(self, spec: ServerSpec) -> Path:
         return self._folder / file_name(spec.name)
@@ -66,23 +65,6 @@ def file_name(server: str) -> str:
     """The name of a server's own file, whatever the server is called."""
     safe = "".join(c if c.isalnum() or c in "-_" else f"%{ord(c):x}" for c in server)
     return f"{safe}.json"
-
-
-def write_anew(path: Path, content: bytes) -> bool:
-    """Replace a file at once; false when the disk does not take it, and then the old one is still there."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            os.replace(temporary, path)
-        except OSError:
-            os.unlink(temporary)
-            raise
-    except OSError:
-        return False
-    return True
 
 
 def _read_introduction(document: dict[str, Any]) -> Introduction:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from trunkline.config.client_forms import is_client_file
 from trunkline.config.options import Config, ServerSpec, default_home
 from trunkline.config.reading import load, parse, read_document, user_file
 from trunkline.doctor.codes import Severity
@@ -113,7 +114,7 @@ def _piece_by_piece(
 
     servers = _table(document.get("mcpServers", document.get("servers")))
     # Written so, a server is read as in a client's file, whatever stands beside it.
-    key = "mcpServers" if _is_a_clients(document) else "servers"
+    key = "mcpServers" if is_client_file(document) else "servers"
     broken = [name for name, spec in servers.items() if not fits({key: {name: spec}}, name)]
     left[key] = {name: spec for name, spec in servers.items() if name not in broken}
     if key == "servers":
@@ -143,15 +144,6 @@ def _with_groups(
             else:
                 away.add(name)
     return left
-
-
-def _is_a_clients(document: Mapping[str, Any]) -> bool:
-    specs = _table(document.get("servers")).values()
-    return (
-        "mcpServers" in document
-        or "inputs" in document
-        or ("gateway" not in document and any("type" in _table(spec) for spec in specs))
-    )
 
 
 def _table(value: Any) -> dict[str, Any]:

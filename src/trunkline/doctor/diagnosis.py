@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import trunkline
-from trunkline.clients.place import Around
+from trunkline.clients.client import Around
 from trunkline.config.options import Config, ServerSpec, default_home
 from trunkline.doctor.codes import Severity
 from trunkline.doctor.configuration import examine_configuration

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from trunkline.config.client_forms import ADDRESS_KEYS
 from trunkline.config.file import read_file, servers_of, write_file
 from trunkline.doctor.finding import Deletion, Folder, Mode, Remedy, Url
 from trunkline.errors import ConfigError
@@ -44,7 +45,7 @@ def _make(path: Path) -> str:
 def _write_url(remedy: Url) -> str:
     document = read_file(remedy.path)
     entry: Any = servers_of(document, remedy.path)[remedy.server]
-    key = next((key for key in ("url", "serverUrl", "httpUrl") if key in entry), "url")
+    key = next((key for key in ADDRESS_KEYS if key in entry), "url")
     if "${" in str(entry[key]):
         raise ConfigError(f"The url of {remedy.server!r} is made of variables.", hint="Change it by hand.")
     kept = _free(remedy.path)

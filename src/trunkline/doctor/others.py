@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from trunkline.clients.client import CLIENTS
-from trunkline.clients.place import Around
-from trunkline.clients.same import is_trunkline
+from trunkline.clients.client import CLIENTS, Around
 from trunkline.clients.secret import printable
-from trunkline.clients.server import Server, find, title
+from trunkline.clients.server import Server, find, is_trunkline, title
 from trunkline.config.options import Config, ServerSpec
 from trunkline.doctor.codes import Severity
 from trunkline.doctor.finding import Finding

@@ -7,6 +7,8 @@ import re
 import tomllib
 from dataclasses import dataclass
 
+from trunkline.config import jsonc
+
 _SMART = "“”„‟‘’‚‛«»"
 _POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
@@ -27,7 +29,7 @@ def find_break(text: str, *, toml: bool) -> Break | None:
         if toml:
             tomllib.loads(text)
         else:
-            json.loads(_blanked(text))
+            jsonc.loads(text)
     except tomllib.TOMLDecodeError as error:
         found = _POSITION.search(str(error))
         line, column = (int(found[1]), int(found[2])) if found and found[1] else _end(text)
@@ -38,17 +40,6 @@ def find_break(text: str, *, toml: bool) -> Break | None:
     except RecursionError:
         return Break(1, 1, "nested too deeply")
     return None
-
-
-def _blanked(text: str) -> str:
-    """JSON without comments and trailing commas, every other letter in its place."""
-    blank = re.sub(
-        r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/',
-        lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]),
-        text,
-        flags=re.DOTALL,
-    )
-    return re.sub(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', lambda found: found[1] or " ", blank)
 
 
 def _end(text: str) -> tuple[int, int]:

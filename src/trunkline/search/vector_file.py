@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import struct
 import zlib
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trunkline.search.arrays import np
+from trunkline.storage.files import replace_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,13 +74,7 @@ class VectorFile:
 
     def rewrite(self, vectors: Mapping[bytes, StoredVector]) -> None:
         """Have these records and no others; whoever reads meanwhile sees the old file or the new one."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        try:
-            fresh.write_bytes(_records(vectors))
-            fresh.replace(self.path)
-        finally:
-            fresh.unlink(missing_ok=True)
+        replace_file(self.path, _records(vectors), folder_mode=0o777)
 
 
 def _records(vectors: Mapping[bytes, StoredVector]) -> bytes:

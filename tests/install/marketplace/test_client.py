@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 
 from trunkline.errors import ConfigError, ManifestError
-from trunkline.install.marketplace.client import MCPRegistryClient, global_mcp_registry_client
+from trunkline.install.marketplace.client import (
+    CacheCleared,
+    EntryAdded,
+    MCPRegistryClient,
+    RegistryAdded,
+    global_mcp_registry_client,
+)
 from trunkline.install.marketplace.entry import RegistryEntry
-from trunkline.install.marketplace.events import CacheCleared, EntryAdded, RegistryAdded
 from trunkline.install.marketplace.options import MCPRegistryClientConfig, RegistryConfig, RegistrySearchOptions
-from trunkline.install.marketplace.well_known import get_all_well_known_servers, get_well_known_server
+from trunkline.install.marketplace.server_json import get_all_well_known_servers, get_well_known_server
 
 
 @pytest.fixture

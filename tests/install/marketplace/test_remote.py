@@ -13,9 +13,8 @@ import pytest
 import pytest_asyncio
 
 from tests.install.marketplace.registry_server import FakeRegistry, item, serving, with_status
-from trunkline.install.marketplace.client import MCPRegistryClient
+from trunkline.install.marketplace.client import MCPRegistryClient, RegistryUnreached
 from trunkline.install.marketplace.entry import RegistryEntry
-from trunkline.install.marketplace.events import RegistryUnreached
 from trunkline.install.marketplace.options import RegistryConfig
 
 WEATHER = "io.github.example/weather"
@@ -151,7 +150,7 @@ async def test_a_name_server_that_does_not_answer_is_not_waited_for(
         answer.wait(30)
         raise OSError("too late")
 
-    monkeypatch.setattr("trunkline.install.marketplace.lookup.socket.getaddrinfo", slow)
+    monkeypatch.setattr("trunkline.install.marketplace.remote.socket.getaddrinfo", slow)
     config = RegistryConfig(url="https://registry.example", whole=False, name="far")
     client = MCPRegistryClient(registries=(config,), home=tmp_path, env={}, patience=0.05)
 

@@ -1,13 +1,18 @@
-"""Reads manifests from disk without trusting their folder: nothing outside it, nothing huge, nothing odd."""
+"""Reads manifests from disk and from the web, trusting neither: nothing outside its folder, nothing huge or late."""
 
 from __future__ import annotations
 
 import json
 import os
 import stat
+import time
 from dataclasses import replace
+from http.client import HTTPMessage
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from trunkline.errors import ManifestError
 from trunkline.install.manifests.manifest import Manifest
@@ -18,6 +23,11 @@ NAMES = ("server.json", "plugin.json")
 LARGEST = 2**20
 """Bytes that a manifest may have."""
 DEEPEST = 64
+TIMEOUT = 10.0
+"""Seconds without a byte."""
+LONGEST = 30.0
+"""Seconds in all."""
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def open_manifest(path: Path) -> Manifest:
@@ -30,6 +40,28 @@ def open_manifest(path: Path) -> Manifest:
     file = inside(folder, named[0].name)
     manifest = read_manifest(read_json(_read(file), where=str(named[0])), where=str(named[0]))
     return replace(manifest, folder=folder.resolve())
+
+
+def fetch_manifest(url: str) -> Manifest:
+    """The manifest at an address; blocks, at most half a minute. It has no folder, so it can name no files."""
+    _check_address(url)
+    content = bytearray()
+    until = time.monotonic() + LONGEST
+    request = Request(url, headers={"accept": "application/json", "user-agent": "trunkline"})  # noqa: S310 - checked above
+    try:
+        with build_opener(_Redirects()).open(request, timeout=TIMEOUT) as answer:
+            while chunk := answer.read1(2**16):
+                content += chunk
+                if len(content) > LARGEST:
+                    break
+                if time.monotonic() > until:
+                    raise TimeoutError("it takes too long")
+    except (URLError, OSError, ValueError) as error:
+        if isinstance(error, HTTPError):
+            error.close()
+        reason = getattr(error, "reason", "") or error
+        raise ManifestError(f"{_shown(url)} cannot be fetched: {reason}.") from error
+    return read_manifest(read_json(bytes(content), where=_shown(url)), where=_shown(url))
 
 
 def read_json(content: bytes, *, where: str) -> Any:
@@ -89,3 +121,32 @@ def _depth(value: Any) -> int:
 
 def _no_constant(word: str) -> Any:
     raise ValueError(f"{word} is no number of JSON")
+
+
+class _Redirects(HTTPRedirectHandler):
+    """Follows to addresses that could have been named in the first place."""
+
+    max_redirections = 3
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Request | None:
+        try:
+            _check_address(newurl)
+        except ManifestError:
+            fp.close()
+            raise
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _check_address(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+        return
+    raise ManifestError(f"{_shown(url)} cannot be trusted on its way.", hint="Name an https address, or a file.")
+
+
+def _shown(url: str) -> str:
+    """The address for people: without what may be secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -7,22 +7,16 @@ import dataclasses
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from trunkline.balance.groups import ServerInfo
 from trunkline.config.options import ServerSpec, default_home
 from trunkline.errors import ConfigError
-from trunkline.events import Emitter
+from trunkline.events import Emitter, Event
 from trunkline.install.marketplace import install
 from trunkline.install.marketplace.entry import RegistryEntry
-from trunkline.install.marketplace.events import (
-    CacheCleared,
-    EntryAdded,
-    EntryRemoved,
-    RegistryAdded,
-    RegistryUnreached,
-)
 from trunkline.install.marketplace.options import (
     EnvCheck,
     MCPRegistryClientConfig,
@@ -32,9 +26,51 @@ from trunkline.install.marketplace.options import (
     RegistryStatistics,
 )
 from trunkline.install.marketplace.ranking import select
+from trunkline.install.marketplace.server_json import get_all_well_known_servers, get_well_known_server
 from trunkline.install.marketplace.source import Found, Source
-from trunkline.install.marketplace.well_known import get_all_well_known_servers, get_well_known_server
 from trunkline.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class EntryAdded(Event):
+    """An entry of one's own was added."""
+
+    event: ClassVar[str] = "entry_added"
+    entry: RegistryEntry
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRemoved(Event):
+    """An entry of one's own was removed."""
+
+    event: ClassVar[str] = "entry_removed"
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAdded(Event):
+    """A registry will be asked as well."""
+
+    event: ClassVar[str] = "registry_added"
+    config: RegistryConfig
+    """Without its token."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryUnreached(Event):
+    """A registry did not answer; what was kept of it is used instead."""
+
+    event: ClassVar[str] = "registry_unreached"
+    registry: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CacheCleared(Event):
+    """What was kept of registries is forgotten."""
+
+    event: ClassVar[str] = "cache_cleared"
+
 
 OFFLINE = "TRUNKLINE_OFFLINE"
 """Set to anything but 0, it keeps every client from asking registries."""

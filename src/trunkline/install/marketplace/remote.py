@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,7 +12,6 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from trunkline.errors import ProtocolError, UnreachableError, UpstreamError
-from trunkline.install.marketplace.lookup import look_up
 from trunkline.install.marketplace.options import RegistryConfig
 from trunkline.install.marketplace.server_json import MOST_ENTRIES, read_page, write_page
 from trunkline.upstream.http1 import ClosedError, HttpClient, request_bytes, split_url
@@ -154,3 +155,33 @@ async def _exchange(http: HttpClient, origin: Any, request: bytes) -> tuple[int,
 
 def _escaped(part: str) -> str:
     return quote(part, safe="")
+
+
+async def look_up(host: str, port: int) -> None:
+    """Return once the host has an address; UnreachableError when it has none.
+
+    A lookup cannot be called off. The event loop's own would keep the program from ending for as long as it takes,
+    which is many seconds where no name server answers; a thread that nobody owns keeps nobody.
+    """
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[str] = loop.create_future()
+
+    def finish(problem: str) -> None:
+        if not found.done():
+            found.set_result(problem)
+
+    def work() -> None:
+        problem = ""
+        try:
+            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            problem = getattr(error, "strerror", None) or str(error)
+        try:
+            loop.call_soon_threadsafe(finish, problem)
+        except RuntimeError:
+            pass  # the loop has ended in the meantime
+
+    threading.Thread(target=work, name="look up", daemon=True).start()
+    problem = await found
+    if problem:
+        raise UnreachableError(f"{host} cannot be reached: {problem}")

@@ -1,10 +1,13 @@
-"""Reads what registries say of servers. It is untrusted: what is broken, huge or hostile is left out and counted."""
+"""Reads what registries say of servers, and our own catalogue; what is broken or hostile is left out and counted."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -208,3 +211,36 @@ def _clean(value: Any, depth: int) -> Any:
     if isinstance(value, list):
         return [_clean(item, depth - 1) for item in cast("list[Any]", value)]
     return value
+
+
+FILE = Path(__file__).with_name("catalogue.json")
+"""Written like an answer of a registry, and read by the same code."""
+SOURCE = "built-in"
+
+
+def get_all_well_known_servers() -> tuple[RegistryEntry, ...]:
+    """The built-in entries, the most useful first."""
+    return tuple(_catalogue().values())
+
+
+def get_well_known_server(id: str) -> RegistryEntry | None:
+    """The built-in entry of that id, if there is one."""
+    known = _catalogue()
+    return known.get(id) or known.get(_aliases().get(id, ""))
+
+
+@cache
+def _catalogue() -> dict[str, RegistryEntry]:
+    found = [read_entry(item, source=SOURCE, ours=True) for item in _items()]
+    return {entry.id: entry for entry in found}
+
+
+@cache
+def _aliases() -> dict[str, str]:
+    """Names under which people look for a server as well."""
+    return {alias: said["id"] for item in _items() for said in [item["_meta"][OUR_META]] for alias in said["aliases"]}
+
+
+@cache
+def _items() -> list[dict[str, Any]]:
+    return json.loads(FILE.read_bytes())["servers"]

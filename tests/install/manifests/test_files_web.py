@@ -11,7 +11,7 @@ import pytest
 
 from tests.install.manifests.samples import npm
 from trunkline.errors import ManifestError
-from trunkline.install.manifests.fetch import fetch_manifest
+from trunkline.install.manifests.files import fetch_manifest
 
 
 class Web(BaseHTTPRequestHandler):

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trunkline.clients import yaml_edit
-from trunkline.clients.yaml import parse
+from trunkline.clients.yaml_edit import parse
+
+
+@pytest.fixture(autouse=True, params=["C", "Python"], scope="module")
+def loader(request: pytest.FixtureRequest) -> Iterator[None]:
+    """PyYAML as it is, and as it is where its C library is not."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "Python":
+            patch.delattr(yaml, "CSafeLoader", raising=False)
+        yield
 
 
 @pytest.mark.parametrize(
@@ -37,7 +48,7 @@ from trunkline.clients.yaml import parse
         ("a: |+\n  one\n\nb: 1\n", {"a": "one\n\n", "b": 1}),
         ("a: |2\n    x\nb: 1\n", {"a": "  x\n", "b": 1}),
         ("a: |\n  # no comment\n  b: 1\n", {"a": "# no comment\nb: 1\n"}),
-        ("a: one\n  two\n\n  three\nb: 1\n", {"a": "one two three", "b": 1}),
+        ("a: one\n  two\n\n  three\nb: 1\n", {"a": "one two\nthree", "b": 1}),
         ('a: "one\n  two\n\n  three"\n', {"a": "one two\nthree"}),
         ("a: ${{ secrets.X }}\n", {"a": "${{ secrets.X }}"}),
         ("url: http://h:1/p?q=1#f\n", {"url": "http://h:1/p?q=1#f"}),
@@ -78,11 +89,30 @@ def test_values_are_read(text: str, value: Any) -> None:
         "a: @x\n",
         "a: |x\n  y\n",
         "[" * 5000,
+        "- " * 5000,
+        "a: {b: 1, b: 2}\n",
+        ": 1\n",
+        "{a: 1}: 2\n",
+        "a: &x [1]\nb: &y [*x, *x]\nc: [*y, *y]\n",
+        "a: !!python/object/apply:os.getcwd []\n",
+        "<<: *x\n",
+        "a: \x07\n",
     ],
 )
 def test_what_is_beyond_it_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"cannot be read: line \d+|nested too deeply"):
         parse(text)
+
+
+@pytest.mark.parametrize(("text", "mark"), [("a: &x 1\n", "&"), ("a: [*x]\n", "*"), ("a:\n  b: !t 1\n", "!")])
+def test_what_no_client_writes_is_named(text: str, mark: str) -> None:
+    with pytest.raises(ValueError, match=rf"cannot be read: line [12] uses '\{mark}', which is not understood here"):
+        parse(text)
+
+
+def test_a_text_that_would_take_minutes_is_not_read() -> None:
+    with pytest.raises(ValueError, match="has more than 1 MiB"):
+        parse("a: [" + "x," * 2**19 + "]\n")
 
 
 words = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from trunkline.clients.same import candidates, is_trunkline, same, same_address
-from trunkline.clients.server import Server
+from trunkline.clients.server import Server, candidates, is_trunkline, same, same_address
 
 
 def server(client: str, name: str, **spec: Any) -> Server:

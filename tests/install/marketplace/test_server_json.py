@@ -6,7 +6,7 @@ import pytest
 
 from trunkline.install.marketplace.entry import RegistryEntry
 from trunkline.install.marketplace.install import Installer
-from trunkline.install.marketplace.well_known import get_all_well_known_servers, get_well_known_server
+from trunkline.install.marketplace.server_json import get_all_well_known_servers, get_well_known_server
 
 ENTRIES = get_all_well_known_servers()
 

@@ -1,0 +1,80 @@
+"""Files that are replaced at once, so that a crash leaves the old one or the new one; and files made for one owner."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from trunkline.errors import ConfigError
+
+
+def replace_file(
+    path: Path,
+    content: bytes,
+    *,
+    mode: int = 0o600,
+    folder_mode: int = 0o700,
+    sync: bool = False,
+    keep_owner: bool = False,
+) -> None:
+    """Put a file, made if need be with its folder, in the place of what is there: an atomic write.
+
+    `sync` waits until the disk has it; `keep_owner` leaves a file that root changes to its owner. Raises `OSError`,
+    and then what was there still is.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=folder_mode)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        if mode != 0o600:
+            os.chmod(temporary, mode)
+        if keep_owner:
+            _give_to_owner(temporary, path)
+        os.replace(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def try_replace_file(path: Path, content: bytes) -> bool:
+    """The same for what can be done without; false when the disk does not take it."""
+    try:
+        replace_file(path, content)
+    except OSError:
+        return False
+    return True
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """A new file that its owner alone can read; `FileExistsError` when something is there."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+
+
+def seal_key(home: Path) -> bytes:
+    """The key of what must outlive us, made once; ids of tasks are sealed with it."""
+    file = home / "seal.key"
+    try:
+        key = file.read_bytes()
+        if len(key) == 32:
+            return key
+        hint = "Delete it; ids of running tasks and secrets kept in a file will be lost."
+        raise ConfigError(f"{file} is not a key of ours.", hint=hint)
+    except FileNotFoundError:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        key = os.urandom(32)
+        write_private(file, key)
+        return key
+
+
+def _give_to_owner(temporary: str, path: Path) -> None:
+    try:
+        found = path.stat()
+        if hasattr(os, "geteuid") and os.geteuid() == 0:
+            os.chown(temporary, found.st_uid, found.st_gid)
+    except OSError:
+        pass
