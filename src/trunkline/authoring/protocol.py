@@ -224,7 +224,7 @@ class Protocol:
             run.answer(said)
         else:
             run = self._begun(ctx, said)
-            run.start(work(run), self._tasks, name)
+            run.work.start(work(run), self._tasks, name=name)
         outcome = await run.attend(self._sender(ctx))
         return self._waiting.put(run) if outcome is None else outcome
 
