@@ -23,7 +23,7 @@ from mcp.shared.exceptions import MCPError
 
 from trunkline.authoring.broadcast import News
 from trunkline.authoring.content import plain_json, told
-from trunkline.authoring.context import MISSING_CAPABILITY, LogMessage, Notice
+from trunkline.authoring.context import LogMessage, Notice
 from trunkline.authoring.questions import Question
 from trunkline.authoring.runs import Asked, Run, Waiting
 from trunkline.authoring.sessions import Context, Sessions, is_modern, wants_log
@@ -39,6 +39,7 @@ from trunkline.authoring.translation import (
 from trunkline.errors import TrunklineError, UnknownNameError
 from trunkline.tasks import Tasks
 from trunkline.tool import ToolResult
+from trunkline.wire.era import MISSING_CAPABILITY
 
 if TYPE_CHECKING:
     from trunkline.authoring.capabilities import Kind

@@ -13,6 +13,7 @@ from trunkline.authoring.workers import is_async, run
 from trunkline.errors import ConfigError, InvalidArgumentsError
 from trunkline.tool import Annotations, Tool, ToolResult
 from trunkline.tools.annotations import effective, merge_annotations, validate_annotations
+from trunkline.tools.check.checker import checker_for
 from trunkline.tools.convert.function import create_tool_from_function
 from trunkline.tools.convert.naming import validate_tool_name
 
@@ -60,12 +61,12 @@ class Toolbox:
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolResult:
         """What a tool answers; whatever it raises is raised."""
         assert tool.execute is not None, "a tool without a function is not taken in"
-        problems = _checker(tool.input_schema).problems(arguments)
+        problems = checker_for(tool.input_schema).problems(arguments)
         if problems:
             raise InvalidArgumentsError(f"The arguments of {tool.name!r} do not fit: {'; '.join(problems)}.")
         result = result_of(await run(tool.execute, dict(arguments)))
         if tool.output_schema is not None and not result.is_error:
-            wrong = _checker(tool.output_schema).problems(result.structured)
+            wrong = checker_for(tool.output_schema).problems(result.structured)
             if wrong:
                 raise RuntimeError(f"The answer of {tool.name!r} is not as it promises: {'; '.join(wrong)}.")
         return result
@@ -85,7 +86,7 @@ class Toolbox:
                 f"The schema of tool {tool.name!r} is not of an object.", hint='Write `"type": "object"`.'
             )
         for schema in (tool.input_schema, *([tool.output_schema] if tool.output_schema is not None else [])):
-            reason = _checker(schema).reason
+            reason = checker_for(schema).reason
             if reason:
                 raise ConfigError(f"Tool {tool.name!r} cannot be offered: {reason}")
 
@@ -133,10 +134,3 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_content(kind: Any) -> bool:
     return kind in (ToolResult, *get_args(Block)) or any(_is_content(part) for part in get_args(kind))
-
-
-def _checker(schema: Mapping[str, Any]) -> Any:
-    # Compiling schemas brings a library along that a server without tools need not load.
-    from trunkline.tools.check.checker import checker_for
-
-    return checker_for(schema)

@@ -18,6 +18,7 @@ from trunkline.authoring.sessions import Context
 from trunkline.errors import InvalidArgumentsError, RefusedError, ServerRefusedError, TrunklineError
 from trunkline.tool import Tool, ToolResult
 from trunkline.tools.convert.mcp import to_mcp_tool
+from trunkline.wire.questions import may_ask as declared
 
 
 def listed_tool(tool: Tool, revision: str) -> types.Tool:
@@ -86,16 +87,9 @@ async def asked_now(ctx: Context, question: Question) -> Mapping[str, Any]:
 def may_ask(ctx: Context, question: Question) -> bool:
     """Whether whoever made a request said that it can be asked such a thing."""
     has = ctx.session.client_capabilities
-    if has is None:
-        return False
-    if question.method == SAMPLE:
-        return has.sampling is not None
-    if question.method == ROOTS:
-        return has.roots is not None
-    if has.elicitation is None:
-        return False
-    form, url = has.elicitation.form is not None, has.elicitation.url is not None
-    return url if question.by_page else form or not url  # who declares no mode means forms
+    return has is not None and declared(
+        question.on_wire, has.model_dump_json(by_alias=True, exclude_none=True).encode()
+    )
 
 
 def refused(error: TrunklineError) -> MCPError:
