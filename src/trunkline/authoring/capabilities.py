@@ -28,7 +28,7 @@ from trunkline.authoring.prompts import Prompt, PromptResult, read_messages
 from trunkline.authoring.resources import Resource, ResourceContent, ResourceTemplate, read_contents
 from trunkline.authoring.workers import run
 from trunkline.errors import ConfigError, UnknownNameError
-from trunkline.events import Audible, Emitter
+from trunkline.events import Emitter
 
 log = logging.getLogger("trunkline")
 
@@ -67,7 +67,7 @@ class CapabilityStatistics:
     subscriptions: int
 
 
-class ServerCapabilitiesManager(Audible):
+class ServerCapabilitiesManager:
     """Resources by address, templates and prompts in the order they came; the first that fits is taken."""
 
     def __init__(
@@ -85,6 +85,7 @@ class ServerCapabilitiesManager(Audible):
         self._completers: dict[tuple[str, str], Completer] = {}
         self._subscribers: dict[str, list[Subscriber]] = {}
         self._events = Emitter(*CAPABILITY_EVENTS)
+        self.on, self.off = self._events.on, self._events.off
         self.list_changed: Callable[[Kind], object] = _nothing
         """Called when a list is no longer what it was; a server tells its callers by it."""
         self.updated: Callable[[str], object] = _nothing

@@ -27,7 +27,7 @@ from trunkline.authoring.questions import Question
 from trunkline.authoring.toolbox import Toolbox
 from trunkline.balance.groups import CONNECTED, ServerInfo
 from trunkline.errors import RefusedError, TrunklineError, UnknownNameError
-from trunkline.events import Audible, Emitter
+from trunkline.events import Emitter
 from trunkline.tool import Tool, ToolResult
 from trunkline.tools.annotations import requires_confirmation
 
@@ -40,7 +40,7 @@ AnswerHere = Callable[[Question], Any]
 """Answers a tool's question in a call from Python: `{"action": "accept", "content": {…}}`, or something to await."""
 
 
-class MCPServerBase(Audible):
+class MCPServerBase:
     """A server to derive from: register tools in `__init__`, and give `on_init`, `on_start` or `on_stop` a body.
 
     Its options are those of `MCPServerBaseConfig`, as an object or by name.
@@ -59,6 +59,7 @@ class MCPServerBase(Audible):
         self._box = Toolbox(self.config.id, self.config.category, self.config.default_annotations)
         self._clock = clock
         self._events = Emitter(*TOOL_EVENTS)
+        self.on, self.off = self._events.on, self._events.off
         self._changing = asyncio.Lock()
         self._initialised = self._running = False
         self._protocol: Protocol | None = None
@@ -73,8 +74,6 @@ class MCPServerBase(Audible):
 
     async def on_stop(self) -> None:
         """Runs at every stop; its questions are withdrawn by then, and calls that waited for them cancelled."""
-
-    # Hearing.
 
     # Life.
 

@@ -23,7 +23,7 @@ from trunkline.call.batch_events import (
 from trunkline.call.batch_groups import Group, Groups, busy
 from trunkline.call.batch_request import BatchExecutor, BatchRequest, BatchResult, read_results
 from trunkline.errors import CancelledCallError, ConfigError, UpstreamError, UpstreamTimeoutError
-from trunkline.events import Audible, Emitter
+from trunkline.events import Emitter
 from trunkline.tasks import Tasks
 from trunkline.tools.digest import digest
 
@@ -45,7 +45,7 @@ __all__ = [
 Key = tuple[str, str, str, str]
 
 
-class RequestBatcher(Audible):
+class RequestBatcher:
     """Gathers requests by server, and has a bounded number of batches in flight.
 
     What waits for a server becomes due on the next turn of the loop if the server has nothing in flight; otherwise when
@@ -77,6 +77,7 @@ class RequestBatcher(Audible):
         self._context = copy_context()
         self._request_ids, self._batch_ids = itertools.count(1), itertools.count(1)
         self._events = Emitter(BatchStarted, BatchCompleted, BatchFailed, RequestQueued, FlushTriggered)
+        self.on, self.off = self._events.on, self._events.off
 
     @property
     def queue_size(self) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
 from trunkline.errors import ConfigError
-from trunkline.events import Audible, Emitter, Event
+from trunkline.events import Emitter, Event
 from trunkline.questions.answers import check_question, default_of, read_answer
 from trunkline.questions.context import AskOptions, ElicitationContext
 from trunkline.questions.events import KINDS_OF_END, ElicitationRequested, end_of, without_secrets
@@ -71,7 +71,7 @@ class _Pending:
     end: asyncio.Future[ElicitationResponse]
 
 
-class ElicitationManager(Audible):
+class ElicitationManager:
     """Puts questions and knows which wait; `request` never raises for what a person, handler or clock does."""
 
     def __init__(self, config: ElicitationManagerConfig | None = None, **options: Unpack[ConfigOptions]) -> None:
@@ -81,6 +81,7 @@ class ElicitationManager(Audible):
         self._pending: dict[str, _Pending] = {}
         self._tasks = Tasks()
         self._events = Emitter(ElicitationRequested, *KINDS_OF_END)
+        self.on, self.off = self._events.on, self._events.off
         asks = ElicitationContext(self)
         self.confirm = asks.confirm
         self.get_text = asks.get_text
