@@ -26,9 +26,9 @@ from trunkline.authoring.events import (
 )
 from trunkline.authoring.prompts import Prompt, PromptResult, read_messages
 from trunkline.authoring.resources import Resource, ResourceContent, ResourceTemplate, read_contents
-from trunkline.authoring.workers import run
 from trunkline.errors import ConfigError, UnknownNameError
 from trunkline.events import Emitter
+from trunkline.workers import run
 
 log = logging.getLogger("trunkline")
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, overload
 
 from trunkline.authoring.questions import Answer, Question, Wanted, form, read_answer
-from trunkline.authoring.workers import run
 from trunkline.errors import RefusedError, UpstreamTimeoutError
 from trunkline.wire.era import MISSING_CAPABILITY
 from trunkline.wire.questions import CAPABILITY
+from trunkline.workers import run
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 

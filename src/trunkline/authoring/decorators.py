@@ -11,9 +11,9 @@ from trunkline.authoring.prompts import Prompt, PromptArgument
 from trunkline.authoring.resources import Resource, ResourceTemplate
 from trunkline.authoring.server import MCPServerBase
 from trunkline.authoring.templates import UriTemplate
-from trunkline.authoring.workers import run
 from trunkline.errors import ConfigError
 from trunkline.tools.convert.docstring import read_docstring
+from trunkline.workers import run
 
 F = TypeVar("F", bound=Callable[..., Any])
 

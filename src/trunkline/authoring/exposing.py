@@ -11,9 +11,9 @@ from trunkline.authoring.content import result_of
 from trunkline.authoring.context import Limited
 from trunkline.authoring.exposable import ExposableAgent, ExposableWorkflow, ExposureOptions, ExposureResult, SourceType
 from trunkline.authoring.exposure import expose_agent_as_tool, expose_workflow_as_tool
-from trunkline.authoring.workers import run
 from trunkline.errors import ConfigError
 from trunkline.tool import Tool, ToolResult
+from trunkline.workers import run
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from trunkline.authoring.exposable import (
     SourceType,
     WorkflowStep,
 )
-from trunkline.authoring.workers import run
 from trunkline.errors import ConfigError, InvalidArgumentsError, RefusedError
 from trunkline.tool import Annotations, Tool, ToolResult
 from trunkline.tools.annotations import effective, merge_annotations
 from trunkline.tools.convert.naming import distinct, sanitize_tool_name, with_prefix
+from trunkline.workers import run
 
 log = logging.getLogger("trunkline")
 

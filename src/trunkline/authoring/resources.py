@@ -11,8 +11,8 @@ import msgspec
 
 from trunkline.authoring.content import contents, plain_json
 from trunkline.authoring.templates import UriTemplate
-from trunkline.authoring.workers import run
 from trunkline.errors import ConfigError
+from trunkline.workers import run
 
 Reader = Callable[[str, Mapping[str, str]], Any | Awaitable[Any]]
 """Takes the address and the template's variables; gives text, bytes, `ResourceContent`, a list of them, or JSON."""

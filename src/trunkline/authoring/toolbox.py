@@ -9,13 +9,13 @@ from typing import Any, get_args, get_type_hints
 
 from trunkline.authoring.content import Block, result_of
 from trunkline.authoring.context import Limited
-from trunkline.authoring.workers import is_async, run
 from trunkline.errors import ConfigError, InvalidArgumentsError
 from trunkline.tool import Annotations, Tool, ToolResult
 from trunkline.tools.annotations import effective, merge_annotations, validate_annotations
 from trunkline.tools.check.checker import checker_for
 from trunkline.tools.convert.function import create_tool_from_function
 from trunkline.tools.convert.naming import validate_tool_name
+from trunkline.workers import is_async, run
 
 
 class Toolbox:
