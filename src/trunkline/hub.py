@@ -54,8 +54,7 @@ from trunkline.model import (
     State,
     View,
 )
-from trunkline.questions.bridge import OpenPage
-from trunkline.questions.local import AnswerHandler, LocalAnswers
+from trunkline.questions.bridge import AnswerHandler, LocalAnswers, OpenPage
 from trunkline.questions.manager import ElicitationManager
 from trunkline.storage.keyfile import seal_key
 from trunkline.tasks import Tasks, open_tasks

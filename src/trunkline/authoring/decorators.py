@@ -6,10 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast, overload
 
-from trunkline.authoring.options import MCPServerBaseConfig
 from trunkline.authoring.prompts import Prompt, PromptArgument
 from trunkline.authoring.resources import Resource, ResourceTemplate
-from trunkline.authoring.server import MCPServerBase
+from trunkline.authoring.server import MCPServerBase, MCPServerBaseConfig
 from trunkline.authoring.templates import UriTemplate
 from trunkline.errors import ConfigError
 from trunkline.tools.convert.docstring import read_docstring
