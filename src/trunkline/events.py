@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, overload
 
 log = logging.getLogger("trunkline")
 
+_CAPITAL = re.compile("(?<!^)(?=[A-Z])")
+
 
 class Event:
-    """What happened: each kind is a frozen dataclass of its own, with the name that listeners may also use."""
+    """What happened: each kind is a frozen dataclass of its own."""
 
     __slots__ = ()
     event: ClassVar[str] = ""
+    """The name that listeners may also use: that of the class, unless it says another."""
+
+    def __init_subclass__(cls) -> None:
+        if "event" not in cls.__dict__:
+            cls.event = _CAPITAL.sub("_", cls.__name__).lower()
 
 
 E = TypeVar("E", bound=Event)
