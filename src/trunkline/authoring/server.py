@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from trunkline.authoring.capabilities import Kind, ServerCapabilitiesManager
-from trunkline.authoring.content import told
+from trunkline.authoring.content import error_text
 from trunkline.authoring.context import Alone, Counterpart, Notice, calling
 from trunkline.authoring.events import (
     TOOL_EVENTS,
@@ -226,7 +226,7 @@ class MCPServerBase:
             failed = str(error)
             raise
         except (Exception, SystemExit) as error:  # the tool is somebody else's code, and its failure is an answer
-            failed = told(error)
+            failed = error_text(error)
             if not isinstance(error, TrunklineError | ValueError):
                 log.error("Tool %s failed.", name, exc_info=error)
             return ToolResult.failed(failed)
