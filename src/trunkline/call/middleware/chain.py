@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from trunkline.errors import InvalidArgumentsError
-from trunkline.questions.context import ElicitationContext
-from trunkline.questions.manager import ElicitationManager
+from trunkline.questions.manager import ElicitationContext, ElicitationManager
 from trunkline.tool import Tool, ToolResult
 
 Asker = ElicitationManager | ElicitationContext
