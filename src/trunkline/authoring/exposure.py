@@ -20,9 +20,9 @@ from trunkline.authoring.exposable import (
     SourceType,
     WorkflowStep,
 )
+from trunkline.authoring.toolbox import annotated
 from trunkline.errors import ConfigError, InvalidArgumentsError, RefusedError
 from trunkline.tool import Annotations, Tool, ToolResult
-from trunkline.tools.annotations import effective, merge_annotations
 from trunkline.tools.convert.naming import distinct, sanitize_tool_name, with_prefix
 from trunkline.workers import run
 
@@ -123,13 +123,7 @@ def _annotations(source: Source, kind: SourceType, name: str, options: ExposureO
         complexity=about.complexity,
     )
     # By its own words: a prefix such as `agent` is no verb.
-    said = effective(given, name, source.description, source.input_schema)
-    defaults = options.default_annotations
-    if said.destructive_hint:
-        defaults = dataclasses.replace(defaults, read_only_hint=None)
-    if said.read_only_hint:
-        defaults = dataclasses.replace(defaults, destructive_hint=None)
-    return merge_annotations(defaults, said)
+    return annotated(given, name, source.description, source.input_schema, options.default_annotations)
 
 
 def _runner(source: Source, kind: SourceType, name: str, options: ExposureOptions) -> Callable[[dict[str, Any]], Any]:

@@ -42,7 +42,7 @@ class Toolbox:
             tool,
             server=self._server,
             category=tool.category or self._category,
-            annotations=self._annotated(tool),
+            annotations=annotated(tool.annotations, tool.name, tool.description, tool.input_schema, self._defaults),
         )
         problems = validate_annotations(tool.annotations)
         if problems:
@@ -90,15 +90,17 @@ class Toolbox:
             if reason:
                 raise ConfigError(f"Tool {tool.name!r} cannot be offered: {reason}")
 
-    def _annotated(self, tool: Tool) -> Annotations:
-        """The server's defaults, before them what the words say, and before all what was given."""
-        said = effective(tool.annotations, tool.name, tool.description, tool.input_schema)
-        defaults = self._defaults
-        if said.destructive_hint:
-            defaults = dataclasses.replace(defaults, read_only_hint=None)
-        if said.read_only_hint:
-            defaults = dataclasses.replace(defaults, destructive_hint=None)
-        return merge_annotations(defaults, said)
+
+def annotated(
+    given: Annotations, name: str, description: str, schema: Mapping[str, Any], defaults: Annotations
+) -> Annotations:
+    """What was given, behind it what the words say, and behind all the defaults."""
+    said = effective(given, name, description, schema)
+    if said.destructive_hint:
+        defaults = dataclasses.replace(defaults, read_only_hint=None)
+    if said.read_only_hint:
+        defaults = dataclasses.replace(defaults, destructive_hint=None)
+    return merge_annotations(defaults, said)
 
 
 def tool_of(function: Callable[..., Any], **options: Any) -> Tool:

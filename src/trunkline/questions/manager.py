@@ -201,17 +201,36 @@ class ElicitationManager:
         return ElicitationResponse(request.id, error=DISABLED)
 
 
-class AskOptions(TypedDict, total=False):
-    """What every question takes; `handler` asks this one question in place of the manager's."""
+class QuestionOptions(TypedDict, total=False):
+    """What every question takes."""
 
     id: str
-    tool_name: str
     server_id: str
     timeout: float | None
     optional: bool
     default_value: Any
     context: Mapping[str, Any]
+
+
+class TextOptions(QuestionOptions, total=False):
+    """What a question for a text takes besides."""
+
+    placeholder: str
+    min_length: int | None
+    max_length: int | None
+    pattern: str
+    multiline: bool
+
+
+class AskOptions(QuestionOptions, total=False):
+    """What is asked for whom; `handler` asks this one question in place of the manager's."""
+
+    tool_name: str
     handler: ElicitationHandler | None
+
+
+class AskTextOptions(AskOptions, TextOptions, total=False):
+    """Both."""
 
 
 class ElicitationContext:
@@ -235,29 +254,9 @@ class ElicitationContext:
         )
         return response.confirmed
 
-    async def get_text(
-        self,
-        message: str,
-        *,
-        placeholder: str = "",
-        min_length: int | None = None,
-        max_length: int | None = None,
-        pattern: str = "",
-        multiline: bool = False,
-        **options: Unpack[AskOptions],
-    ) -> str | None:
+    async def get_text(self, message: str, **options: Unpack[AskTextOptions]) -> str | None:
         """A text; `None` when there is no answer."""
-        response = await self._ask(
-            TextRequest,
-            options,
-            message,
-            placeholder=placeholder,
-            min_length=min_length,
-            max_length=max_length,
-            pattern=pattern,
-            multiline=multiline,
-        )
-        return response.value
+        return (await self._ask(TextRequest, options, message)).value
 
     async def select(
         self, message: str, choices: Iterable[SelectOption | str], **options: Unpack[AskOptions]

@@ -27,7 +27,13 @@ from trunkline.questions.kinds import (
     SelectRequest,
     TextRequest,
 )
-from trunkline.questions.manager import ElicitationManager, answered_elsewhere, global_elicitation_manager
+from trunkline.questions.manager import (
+    ElicitationManager,
+    QuestionOptions,
+    TextOptions,
+    answered_elsewhere,
+    global_elicitation_manager,
+)
 from trunkline.questions.mcp import OnlyByUrl, answer_from_mcp, answer_to_mcp, from_mcp, to_mcp
 from trunkline.wire.envelope import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 
@@ -77,17 +83,6 @@ class ConfigOptions(TypedDict, total=False):
     max_timeout: float
     enable_logging: bool
     custom_handler: ElicitationHandler | None
-
-
-class MessageOptions(TypedDict, total=False):
-    """What every message takes."""
-
-    id: str
-    server_id: str
-    timeout: float | None
-    optional: bool
-    default_value: Any
-    context: Mapping[str, Any]
 
 
 class ElicitationProtocolAdapter:
@@ -209,7 +204,7 @@ def create_confirmation_request(
     tool_name: str,
     confirm_label: str = "Confirm",
     cancel_label: str = "Cancel",
-    **options: Unpack[MessageOptions],
+    **options: Unpack[QuestionOptions],
 ) -> ElicitationProtocolMessage:
     """The message that asks yes or no."""
     asked = ConfirmationRequest(
@@ -219,32 +214,14 @@ def create_confirmation_request(
 
 
 def create_text_input_request(
-    message: str,
-    *,
-    tool_name: str,
-    placeholder: str = "",
-    min_length: int | None = None,
-    max_length: int | None = None,
-    pattern: str = "",
-    multiline: bool = False,
-    **options: Unpack[MessageOptions],
+    message: str, *, tool_name: str, **options: Unpack[TextOptions]
 ) -> ElicitationProtocolMessage:
     """The message that asks for a text."""
-    asked = TextRequest(
-        message,
-        tool_name=tool_name,
-        placeholder=placeholder,
-        min_length=min_length,
-        max_length=max_length,
-        pattern=pattern,
-        multiline=multiline,
-        **options,
-    )
-    return _message(asked)
+    return _message(TextRequest(message, tool_name=tool_name, **options))
 
 
 def create_select_request(
-    message: str, choices: Iterable[SelectOption], *, tool_name: str, **options: Unpack[MessageOptions]
+    message: str, choices: Iterable[SelectOption], *, tool_name: str, **options: Unpack[QuestionOptions]
 ) -> ElicitationProtocolMessage:
     """The message that asks for one of several choices."""
     return _message(SelectRequest(message, tool_name=tool_name, options=tuple(choices), **options))
@@ -256,7 +233,7 @@ def create_form_request(
     *,
     tool_name: str,
     submit_label: str = "Submit",
-    **options: Unpack[MessageOptions],
+    **options: Unpack[QuestionOptions],
 ) -> ElicitationProtocolMessage:
     """The message that asks for a form."""
     return _message(
