@@ -239,9 +239,7 @@ class MCPServerBase:
         """All tools, in the order they came."""
         return self._box.tools
 
-    def list_tools(self) -> list[Tool]:
-        """The same."""
-        return self._box.tools
+    list_tools = get_tools
 
     def get_tool(self, name: str) -> Tool | None:
         """One tool, if there is one of that name."""
