@@ -190,15 +190,15 @@ if TYPE_CHECKING:
         ExposureResult,
         WorkflowStep,
     )
-    from trunkline.authoring.exposing import AgentExposureManager, global_agent_exposure_manager
     from trunkline.authoring.exposure import (
+        AgentExposureManager,
         enter_step,
         expose_agent_as_tool,
         expose_agents_as_tools,
         expose_workflow_as_tool,
         expose_workflows_as_tools,
+        global_agent_exposure_manager,
     )
-    from trunkline.authoring.options import MCPServerBaseConfig
     from trunkline.authoring.prompts import Prompt, PromptArgument, PromptMessage, PromptResult, create_prompt
     from trunkline.authoring.questions import Answer, Question
     from trunkline.authoring.resources import (
@@ -208,7 +208,7 @@ if TYPE_CHECKING:
         create_json_resource,
         create_text_resource,
     )
-    from trunkline.authoring.server import MCPServerBase
+    from trunkline.authoring.server import MCPServerBase, MCPServerBaseConfig
     from trunkline.balance.groups import ServerGroup, ServerInfo
     from trunkline.balance.member import ServerWeight
     from trunkline.call.batcher import (
@@ -319,15 +319,14 @@ _NAMES = {
     "authoring.exposable": (
         "ExposableAgent ExposableWorkflow ExposureMetadata ExposureOptions ExposureResult WorkflowStep"
     ),
-    "authoring.exposing": "AgentExposureManager global_agent_exposure_manager",
     "authoring.exposure": (
-        "enter_step expose_agent_as_tool expose_agents_as_tools expose_workflow_as_tool expose_workflows_as_tools"
+        "AgentExposureManager enter_step expose_agent_as_tool expose_agents_as_tools expose_workflow_as_tool "
+        "expose_workflows_as_tools global_agent_exposure_manager"
     ),
-    "authoring.options": "MCPServerBaseConfig",
     "authoring.prompts": "Prompt PromptArgument PromptMessage PromptResult create_prompt",
     "authoring.questions": "Answer Question",
     "authoring.resources": "Resource ResourceContent ResourceTemplate create_json_resource create_text_resource",
-    "authoring.server": "MCPServerBase",
+    "authoring.server": "MCPServerBase MCPServerBaseConfig",
     "tools.convert.anthropic": "from_anthropic to_anthropic",
     "tools.convert.function": "create_tool_from_function",
     "tools.convert.gemini": "from_gemini to_gemini",

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, overload
 
 log = logging.getLogger("trunkline")
 
+_CAPITAL = re.compile("(?<!^)(?=[A-Z])")
+
 
 class Event:
-    """What happened: each kind is a frozen dataclass of its own, with the name that listeners may also use."""
+    """What happened: each kind is a frozen dataclass of its own."""
 
     __slots__ = ()
     event: ClassVar[str] = ""
+    """The name that listeners may also use: that of the class, unless it says another."""
+
+    def __init_subclass__(cls) -> None:
+        if "event" not in cls.__dict__:
+            cls.event = _CAPITAL.sub("_", cls.__name__).lower()
 
 
 E = TypeVar("E", bound=Event)
 
 
 class Emitter:
-    """Keeps listeners by the kind of event they want; where nobody listens, nothing is made."""
+    """Keeps listeners by the kind of event they want; where nobody listens, nothing is made.
+
+    What can be listened to has one, and takes its `on` and `off` for its own.
+    """
 
     def __init__(self, *kinds: type[Event]) -> None:
         self._names = {kind.event: kind for kind in kinds}
@@ -65,21 +76,3 @@ class Emitter:
             listeners.remove(listener)
         if not listeners:
             self._listeners.pop(kind, None)
-
-
-class Audible:
-    """What others can listen to: it tells them by its `_events`."""
-
-    _events: Emitter
-
-    @overload
-    def on(self, event: type[E], listener: Callable[[E], object]) -> Callable[[], None]: ...
-    @overload
-    def on(self, event: str, listener: Callable[[Any], object]) -> Callable[[], None]: ...
-    def on(self, event: type[Event] | str, listener: Callable[[Any], object]) -> Callable[[], None]:
-        """Hear of an event, named by its class or its name; call what is returned to stop."""
-        return self._events.on(event, listener)
-
-    def off(self, event: type[Event] | str, listener: Callable[[Any], object]) -> None:
-        """Hear of it no longer."""
-        self._events.off(event, listener)

@@ -17,7 +17,7 @@ from trunkline.control.history import History
 from trunkline.control.registry import Changed
 from trunkline.errors import ServerRefusedError
 from trunkline.model import Call, Entry, Scope, ServerView, Snapshot, View
-from trunkline.questions.local import AnswerHandler, LocalAnswers
+from trunkline.questions.bridge import AnswerHandler, LocalAnswers
 from trunkline.questions.manager import ElicitationManager
 from trunkline.relay import Edge, Relay, open_relay
 from trunkline.tool import Annotations, Safety, ToolResult

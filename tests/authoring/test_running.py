@@ -19,7 +19,7 @@ from mcp import Client, StdioServerParameters
 
 from tests.harness import ModernCaller
 from trunkline import ToolServer
-from trunkline.authoring.http import open_http
+from trunkline.authoring.serving import open_http
 from trunkline.errors import ConfigError
 
 PROGRAM = Path(__file__).with_name("noisy_server.py")

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from trunkline import Config, ToolServer, open_hub
-from trunkline.authoring.starter.files import installed_from
 from trunkline.authoring.starter.names import check_name, name_tools, words_of
-from trunkline.authoring.starter.project import Project
-from trunkline.authoring.starter.source import TAKEN, Template
+from trunkline.authoring.starter.project import TAKEN, Project, Template, installed_from
 from trunkline.errors import ConfigError
 
 TEMPLATES: list[Template] = ["basic", "http", "agent"]

@@ -85,7 +85,7 @@ async def test_a_call_is_withdrawn_however_its_id_is_spelt_and_for_the_reason_gi
 @pytest.mark.parametrize("state", ["", 12, None, {}, []])
 async def test_a_state_of_a_wrong_shape_runs_nothing(tmp_path: Path, http: aiohttp.ClientSession, state: Any) -> None:
     async with gateway(tmp_path, {"one": exact(tmp_path, "modern")}) as opened:
-        params = {"name": "run", "arguments": {}, "requestState": state, "inputResponses": {}}
+        params: dict[str, Any] = {"name": "run", "arguments": {}, "requestState": state, "inputResponses": {}}
         answer = await ModernCaller(opened.url, http).request("tools/call", params)
 
     assert answer.error["code"] == -32602

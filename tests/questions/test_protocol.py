@@ -14,7 +14,6 @@ from trunkline.questions.events import ElicitationRequested
 from trunkline.questions.fields import FieldValidation, FormField, SelectOption
 from trunkline.questions.kinds import Elicitation, ElicitationHandler, TextRequest
 from trunkline.questions.manager import ElicitationManager, answered_elsewhere, global_elicitation_manager
-from trunkline.questions.payloads import read_request, write_request
 from trunkline.questions.protocol import (
     ElicitationProtocolAdapter,
     create_confirmation_request,
@@ -23,6 +22,8 @@ from trunkline.questions.protocol import (
     create_text_input_request,
     global_elicitation_protocol,
     is_elicitation_protocol_message,
+    read_request,
+    write_request,
 )
 
 Json = dict[str, Any]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from trunkline.authoring.context import Alone, Counterpart, calling
@@ -24,11 +25,11 @@ from trunkline.authoring.events import (
     ResourceUnregistered,
     ResourceUnsubscribed,
 )
-from trunkline.authoring.prompts import Prompt, PromptResult, read_messages
+from trunkline.authoring.prompts import Prompt, PromptMessage, PromptResult, read_messages
 from trunkline.authoring.resources import Resource, ResourceContent, ResourceTemplate, read_contents
-from trunkline.authoring.workers import run
 from trunkline.errors import ConfigError, UnknownNameError
-from trunkline.events import Audible, Emitter
+from trunkline.events import Emitter, Event
+from trunkline.workers import run
 
 log = logging.getLogger("trunkline")
 
@@ -67,7 +68,7 @@ class CapabilityStatistics:
     subscriptions: int
 
 
-class ServerCapabilitiesManager(Audible):
+class ServerCapabilitiesManager:
     """Resources by address, templates and prompts in the order they came; the first that fits is taken."""
 
     def __init__(
@@ -85,6 +86,7 @@ class ServerCapabilitiesManager(Audible):
         self._completers: dict[tuple[str, str], Completer] = {}
         self._subscribers: dict[str, list[Subscriber]] = {}
         self._events = Emitter(*CAPABILITY_EVENTS)
+        self.on, self.off = self._events.on, self._events.off
         self.list_changed: Callable[[Kind], object] = _nothing
         """Called when a list is no longer what it was; a server tells its callers by it."""
         self.updated: Callable[[str], object] = _nothing
@@ -137,9 +139,10 @@ class ServerCapabilitiesManager(Audible):
 
     async def read_resource(self, uri: str, *, counterpart: Counterpart | None = None) -> list[ResourceContent]:
         """What is at an address; `UnknownNameError` when nothing is."""
-        async with self._reading(uri), calling(counterpart or Alone(), self.config.timeout):
-            resource, variables = self._found(uri)
-            return read_contents(uri, resource.mime_type, await run(resource.reader, uri, variables))
+        with self._noted(partial(ResourceRead, uri)):
+            async with calling(counterpart or Alone(), self.config.timeout):
+                resource, variables = self._found(uri)
+                return read_contents(uri, resource.mime_type, await run(resource.reader, uri, variables))
 
     # Changes of resources.
 
@@ -198,17 +201,12 @@ class ServerCapabilitiesManager(Audible):
         self, name: str, args: Mapping[str, str] | None = None, *, counterpart: Counterpart | None = None
     ) -> PromptResult:
         """A prompt, filled in; raises `UnknownNameError`, or `InvalidArgumentsError` before anything runs."""
-        started, messages, failed = self._clock(), 0, "It was cancelled."
-        try:
+        messages: list[PromptMessage] = []
+        with self._noted(lambda seconds, success, error: PromptGenerated(name, seconds, success, len(messages), error)):
             async with calling(counterpart or Alone(), self.config.timeout):
                 result = await self._filled(name, args or {})
-            messages, failed = len(result.messages), ""
-            return result
-        except Exception as error:
-            failed = str(error)
-            raise
-        finally:
-            self._events.emit(PromptGenerated(name, self._clock() - started, not failed, messages, failed))
+            messages += result.messages
+        return result
 
     async def _filled(self, name: str, given: Mapping[str, str]) -> PromptResult:
         prompt = self._prompts.get(name)
@@ -276,8 +274,9 @@ class ServerCapabilitiesManager(Audible):
         self.list_changed("resources")
         self.list_changed("prompts")
 
-    @asynccontextmanager
-    async def _reading(self, uri: str) -> AsyncGenerator[None]:
+    @contextmanager
+    def _noted(self, event: Callable[[float, bool, str], Event]) -> Generator[None]:
+        """Tell how the body ended: after how many seconds, whether well, and if not, why."""
         started, failed = self._clock(), "It was cancelled."
         try:
             yield
@@ -286,7 +285,7 @@ class ServerCapabilitiesManager(Audible):
             failed = str(error)
             raise
         finally:
-            self._events.emit(ResourceRead(uri, self._clock() - started, not failed, failed))
+            self._events.emit(event(self._clock() - started, not failed, failed))
 
     def _found(self, uri: str) -> tuple[Resource | ResourceTemplate, dict[str, str]]:
         if uri in self._resources:

@@ -105,7 +105,7 @@ def contents(uri: str, content: str | bytes, mime_type: str = "") -> dict[str, A
     return about | ({"text": content} if isinstance(content, str) else {"blob": _text(content)})
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """What a caller hears of an error: a sentence speaks for itself, a word only with the error's name."""
     text = str(error)
     return text if " " in text.strip() else f"{type(error).__name__}: {text}" if text else type(error).__name__

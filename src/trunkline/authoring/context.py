@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, overload
 
 from trunkline.authoring.questions import Answer, Question, Wanted, form, read_answer
-from trunkline.authoring.workers import run
 from trunkline.errors import RefusedError, UpstreamTimeoutError
+from trunkline.wire.era import MISSING_CAPABILITY
+from trunkline.wire.questions import CAPABILITY
+from trunkline.workers import run
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-
-MISSING_CAPABILITY = -32021
-"""MCP's code for a caller that cannot be asked what must be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,11 +225,10 @@ class Limited:
 
 def unaskable(question: Question) -> RefusedError:
     """The error for a question that the caller cannot be asked."""
-    needs = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling"}.get(question.method, "roots")
     return RefusedError(
         f"This needs to ask something ({question.method}), and the caller cannot be asked that.",
         code=MISSING_CAPABILITY,
-        data={"requiredCapabilities": {needs: {"url": {}} if question.by_page else {}}},
+        data={"requiredCapabilities": {CAPABILITY[question.method]: {"url": {}} if question.by_page else {}}},
     )
 
 

@@ -6,14 +6,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast, overload
 
-from trunkline.authoring.options import MCPServerBaseConfig
 from trunkline.authoring.prompts import Prompt, PromptArgument
 from trunkline.authoring.resources import Resource, ResourceTemplate
-from trunkline.authoring.server import MCPServerBase
-from trunkline.authoring.workers import run
+from trunkline.authoring.server import MCPServerBase, MCPServerBaseConfig
 from trunkline.errors import ConfigError
 from trunkline.tools.convert.docstring import read_docstring
 from trunkline.tools.uri_templates import UriTemplate
+from trunkline.workers import run
 
 F = TypeVar("F", bound=Callable[..., Any])
 

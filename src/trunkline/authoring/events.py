@@ -13,7 +13,6 @@ from trunkline.tool import Tool
 class ToolRegistered(Event):
     """A tool was added."""
 
-    event: ClassVar[str] = "tool_registered"
     tool_name: str
     tool: Tool
 
@@ -22,7 +21,6 @@ class ToolRegistered(Event):
 class ToolRemoved(Event):
     """A tool was taken away."""
 
-    event: ClassVar[str] = "tool_removed"
     tool_name: str
 
 
@@ -30,7 +28,6 @@ class ToolRemoved(Event):
 class ToolExecuted(Event):
     """A call ended, well or not."""
 
-    event: ClassVar[str] = "tool_executed"
     tool_name: str
     duration: float
     """Seconds, questions included."""
@@ -51,7 +48,6 @@ class ToolFailed(Event):
 class ServerReady(Event):
     """The server was initialised."""
 
-    event: ClassVar[str] = "server_ready"
     tools: tuple[str, ...]
 
 
@@ -59,7 +55,6 @@ class ServerReady(Event):
 class ServerStopped(Event):
     """The server was stopped."""
 
-    event: ClassVar[str] = "server_stopped"
     reason: str = ""
 
 
@@ -67,7 +62,6 @@ class ServerStopped(Event):
 class ResourceRegistered(Event):
     """A resource was added."""
 
-    event: ClassVar[str] = "resource_registered"
     uri: str
     name: str
 
@@ -76,7 +70,6 @@ class ResourceRegistered(Event):
 class ResourceTemplateRegistered(Event):
     """A template of resources was added."""
 
-    event: ClassVar[str] = "resource_template_registered"
     pattern: str
 
 
@@ -84,7 +77,6 @@ class ResourceTemplateRegistered(Event):
 class ResourceUnregistered(Event):
     """A resource or a template was taken away."""
 
-    event: ClassVar[str] = "resource_unregistered"
     uri: str
 
 
@@ -92,7 +84,6 @@ class ResourceUnregistered(Event):
 class ResourceRead(Event):
     """A resource was read, or could not be."""
 
-    event: ClassVar[str] = "resource_read"
     uri: str
     duration: float
     success: bool
@@ -103,7 +94,6 @@ class ResourceRead(Event):
 class ResourceSubscribed(Event):
     """Somebody wants to hear of a resource's changes."""
 
-    event: ClassVar[str] = "resource_subscribed"
     uri: str
 
 
@@ -111,7 +101,6 @@ class ResourceSubscribed(Event):
 class ResourceUnsubscribed(Event):
     """Somebody no longer wants to hear of a resource's changes."""
 
-    event: ClassVar[str] = "resource_unsubscribed"
     uri: str
 
 
@@ -119,7 +108,6 @@ class ResourceUnsubscribed(Event):
 class ResourceChanged(Event):
     """A resource changed."""
 
-    event: ClassVar[str] = "resource_changed"
     uri: str
     subscriber_count: int
     """Those in this process; callers hear of it besides."""
@@ -129,7 +117,6 @@ class ResourceChanged(Event):
 class PromptRegistered(Event):
     """A prompt was added."""
 
-    event: ClassVar[str] = "prompt_registered"
     name: str
 
 
@@ -137,7 +124,6 @@ class PromptRegistered(Event):
 class PromptUnregistered(Event):
     """A prompt was taken away."""
 
-    event: ClassVar[str] = "prompt_unregistered"
     name: str
 
 
@@ -145,7 +131,6 @@ class PromptUnregistered(Event):
 class PromptGenerated(Event):
     """A prompt was made, or could not be."""
 
-    event: ClassVar[str] = "prompt_generated"
     name: str
     duration: float
     success: bool
@@ -156,8 +141,6 @@ class PromptGenerated(Event):
 @dataclass(frozen=True, slots=True)
 class Cleared(Event):
     """All resources and prompts were taken away."""
-
-    event: ClassVar[str] = "cleared"
 
 
 TOOL_EVENTS = (ToolRegistered, ToolRemoved, ToolExecuted, ToolFailed, ServerReady, ServerStopped)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 import mcp_types as types
 from mcp.server.caching import CacheableMethod, CacheHint
@@ -20,29 +21,22 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from pydantic import BaseModel, ValidationError
 
-from trunkline.authoring.broadcast import News
-from trunkline.authoring.content import plain_json, told
-from trunkline.authoring.context import MISSING_CAPABILITY, LogMessage, Notice
-from trunkline.authoring.questions import Question
+from trunkline.authoring.capabilities import Kind
+from trunkline.authoring.content import error_text, plain_json
+from trunkline.authoring.context import LogMessage, Notice
+from trunkline.authoring.questions import ELICIT, ROOTS, SAMPLE, Question
 from trunkline.authoring.runs import Asked, Run, Waiting
-from trunkline.authoring.sessions import Context, Sessions, is_modern, wants_log
-from trunkline.authoring.translation import (
-    asked_now,
-    input_required,
-    listed_tool,
-    may_ask,
-    refused,
-    tool_result,
-    valid,
-)
-from trunkline.errors import TrunklineError, UnknownNameError
+from trunkline.authoring.server import MCPServerBase
+from trunkline.authoring.sessions import Context, News, Sessions, is_modern, wants_log
+from trunkline.errors import InvalidArgumentsError, RefusedError, ServerRefusedError, TrunklineError, UnknownNameError
 from trunkline.tasks import Tasks
-from trunkline.tool import ToolResult
-
-if TYPE_CHECKING:
-    from trunkline.authoring.capabilities import Kind
-    from trunkline.authoring.server import MCPServerBase
+from trunkline.tool import Tool, ToolResult
+from trunkline.tools.convert.mcp import to_mcp_tool
+from trunkline.wire.era import MISSING_CAPABILITY
+from trunkline.wire.questions import may_ask
 
 LEGACY_NOT_FOUND = -32002
 """What a missing resource was called before 2026-07-28."""
@@ -57,6 +51,9 @@ _LISTS: tuple[CacheableMethod, ...] = (
     "resources/list",
     "resources/templates/list",
 )
+Work = Callable[[Run], Coroutine[Any, Any, Any]]
+"""Makes a call on behalf of a run."""
+
 _CHANGES = {"tools": ToolsListChanged, "resources": ResourcesListChanged, "prompts": PromptsListChanged}
 
 
@@ -75,7 +72,7 @@ class Protocol:
         self._changed: set[Kind] = set()
         server.capabilities.list_changed = self.changed
         server.capabilities.updated = self._updated
-        self.sdk = self._made()
+        self.sdk = self._sdk_server()
 
     @property
     def options(self) -> InitializationOptions:
@@ -118,7 +115,7 @@ class Protocol:
             if uri in session.followed:
                 await session.connection.send_resource_updated(uri)
 
-    def _made(self) -> Server[Any]:
+    def _sdk_server(self) -> Server[Any]:
         config, has = self._server.config, self._capabilities.config
         sdk: Server[Any] = Server(
             config.id,
@@ -153,89 +150,83 @@ class Protocol:
     # Calls, which may ask.
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Any:
-        def work(run: Run) -> Coroutine[Any, Any, ToolResult]:
-            return self._server.perform(params.name, params.arguments or {}, run)
-
         try:
-            outcome = await self._attended(ctx, params, work, f"tool {params.name}")
+            outcome = await self._attended(
+                ctx,
+                params,
+                f"tool {params.name}",
+                lambda run: self._server.perform(params.name, params.arguments or {}, run),
+            )
         except TrunklineError as error:
             if error.code != MISSING_CAPABILITY or is_modern(ctx):
-                raise refused(error) from error
+                raise _mcp_error(error) from error
             outcome = ToolResult.failed(str(error))
         if isinstance(outcome, ToolResult):
-            return tool_result(outcome, modern=is_modern(ctx))
-        return input_required(outcome)
+            return _tool_result(outcome, modern=is_modern(ctx))
+        return _input_required(outcome)
 
     async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> Any:
-        def work(run: Run) -> Coroutine[Any, Any, Any]:
-            return self._capabilities.get_prompt(params.name, params.arguments, counterpart=run)
-
         try:
-            outcome = await self._answered(ctx, params, work, f"prompt {params.name}")
+            outcome = await self._answered(
+                ctx,
+                params,
+                f"prompt {params.name}",
+                lambda run: self._capabilities.get_prompt(params.name, params.arguments, counterpart=run),
+            )
         except UnknownNameError as error:
-            raise refused(error) from error
+            raise _mcp_error(error) from error
         if isinstance(outcome, Asked):
-            return input_required(outcome)
+            return _input_required(outcome)
         messages = [message.to_mcp() for message in outcome.messages]
-        return valid(types.GetPromptResult, {"messages": messages, "description": outcome.description or None})
+        return _validated(types.GetPromptResult, {"messages": messages, "description": outcome.description or None})
 
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> Any:
-        def work(run: Run) -> Coroutine[Any, Any, Any]:
-            return self._capabilities.read_resource(params.uri, counterpart=run)
-
         try:
-            outcome = await self._answered(ctx, params, work, f"resource {params.uri}")
+            outcome = await self._answered(
+                ctx,
+                params,
+                f"resource {params.uri}",
+                lambda run: self._capabilities.read_resource(params.uri, counterpart=run),
+            )
         except UnknownNameError as error:
             code = types.INVALID_PARAMS if is_modern(ctx) else LEGACY_NOT_FOUND
             raise MCPError(code, str(error), {"uri": params.uri}) from error
         if isinstance(outcome, Asked):
-            return input_required(outcome)
-        return valid(types.ReadResourceResult, {"contents": [content.to_mcp() for content in outcome]})
+            return _input_required(outcome)
+        return _validated(types.ReadResourceResult, {"contents": [content.to_mcp() for content in outcome]})
 
-    async def _answered(
-        self,
-        ctx: Context,
-        params: types.InputResponseRequestParams,
-        work: Callable[[Run], Coroutine[Any, Any, Any]],
-        name: str,
-    ) -> Any:
+    async def _answered(self, ctx: Context, params: types.InputResponseRequestParams, name: str, work: Work) -> Any:
         """The same as `_attended`, where every failure but an unknown name is an error of the protocol."""
         try:
-            return await self._attended(ctx, params, work, name)
+            return await self._attended(ctx, params, name, work)
         except UnknownNameError:
             raise
         except TrunklineError as error:
-            raise refused(error) from error
+            raise _mcp_error(error) from error
         except Exception as error:  # an author's code, whose failure the caller should see
-            raise MCPError(types.INTERNAL_ERROR, told(error)) from error
+            raise MCPError(types.INTERNAL_ERROR, error_text(error)) from error
 
-    async def _attended(
-        self,
-        ctx: Context,
-        params: types.InputResponseRequestParams,
-        work: Callable[[Run], Coroutine[Any, Any, Any]],
-        name: str,
-    ) -> Any:
+    async def _attended(self, ctx: Context, params: types.InputResponseRequestParams, name: str, work: Work) -> Any:
         """Run a call to its end, or to questions that another request has to answer."""
         said = {key: plain_json(answer) for key, answer in (params.input_responses or {}).items()}
         if params.request_state is not None:
             run = self._waiting.take(params.request_state)
-            run.may_ask = functools.partial(may_ask, ctx)
+            run.may_ask = functools.partial(_may_ask, ctx)
             run.answer(said)
         else:
             run = self._begun(ctx, said)
-            run.start(work(run), self._tasks, name)
+            run.work.start(work(run), self._tasks, name=name)
         outcome = await run.attend(self._sender(ctx))
         return self._waiting.put(run) if outcome is None else outcome
 
     def _begun(self, ctx: Context, said: Mapping[str, Mapping[str, Any]]) -> Run:
         async def ask_now(question: Question) -> Mapping[str, Any]:
-            return await asked_now(ctx, question)
+            return await _asked_now(ctx, question)
 
         # Only keys that an author chose mean the same question in every call.
         early = {key: answer for key, answer in said.items() if not key.startswith("question-")}
         return Run(
-            functools.partial(may_ask, ctx),
+            functools.partial(_may_ask, ctx),
             ask_now=None if is_modern(ctx) else ask_now,
             early=early,
             patience=self._server.config.question_timeout,
@@ -263,7 +254,7 @@ class Protocol:
 
     async def _list_tools(self, ctx: Context, params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(
-            tools=[listed_tool(tool, ctx.protocol_version) for tool in self._server.get_tools()]
+            tools=[_listed_tool(tool, ctx.protocol_version) for tool in self._server.get_tools()]
         )
 
     async def _list_prompts(self, ctx: Context, params: Any) -> types.ListPromptsResult:
@@ -305,3 +296,77 @@ class Protocol:
     async def _greet(self, ctx: Context, params: Any) -> None:
         if not is_modern(ctx):
             self._sessions.of(ctx)
+
+
+def _listed_tool(tool: Tool, revision: str) -> types.Tool:
+    """A tool as it is listed under a revision; one member too many would cost the caller the whole list."""
+    return types.Tool.model_validate(to_mcp_tool(tool, infer_annotations=False, revision=revision).value)
+
+
+def _tool_result(result: ToolResult, *, modern: bool) -> types.CallToolResult:
+    """What a tool answered, as far as the caller's era has words for it."""
+    members: dict[str, Any] = {"content": result.content, "isError": result.is_error}
+    # Before 2026-07-28 only an object was structured content.
+    structured: Any = result.structured
+    if structured is not None and (modern or isinstance(structured, dict)):
+        members["structuredContent"] = structured
+    if result.meta:
+        members["_meta"] = result.meta
+    try:
+        return types.CallToolResult.model_validate(members)
+    except ValidationError:
+        failed = ToolResult.failed("The tool answered something that MCP does not have.")
+        return types.CallToolResult.model_validate({"content": failed.content, "isError": True})
+
+
+def _validated(kind: type[BaseModel], value: dict[str, Any]) -> BaseModel:
+    """A result of a prompt or a reader; what MCP does not have is the server's own fault."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        # As it is, the SDK would take it for a mistake of the caller's.
+        raise MCPError(types.INTERNAL_ERROR, "The server made something that MCP does not have.") from error
+
+
+def _input_required(asked: Asked) -> types.InputRequiredResult:
+    """Questions as the answer to a modern request."""
+    requests = {key: _request(question) for key, question in asked.questions.items()}
+    return types.InputRequiredResult(input_requests=requests, request_state=asked.state)
+
+
+_REQUESTS: dict[str, tuple[type[BaseModel], type[BaseModel]]] = {
+    ELICIT: (types.ElicitRequest, types.ElicitResult),
+    SAMPLE: (types.CreateMessageRequest, types.CreateMessageResult),
+    ROOTS: (types.ListRootsRequest, types.ListRootsResult),
+}
+
+
+def _request(question: Question) -> Any:
+    params = dict(question.params)
+    return _REQUESTS[question.method][0].model_validate({"method": question.method, "params": params or None})
+
+
+async def _asked_now(ctx: Context, question: Question) -> Mapping[str, Any]:
+    """Ask a legacy caller, on the stream of its request."""
+    request = _request(question)
+    if question.by_page:
+        request.params.elicitation_id = secrets.token_urlsafe(8)
+    belongs = ServerMessageMetadata(related_request_id=ctx.request_id)
+    try:
+        result = await ctx.session.send_request(request, _REQUESTS[question.method][1], metadata=belongs)
+    except MCPError as error:
+        raise ServerRefusedError(f"The caller did not answer: {error.message}", code=error.code) from error
+    except ValidationError as error:
+        raise InvalidArgumentsError("The caller answered something that is no answer.") from error
+    return cast("Mapping[str, Any]", plain_json(result))
+
+
+def _may_ask(ctx: Context, question: Question) -> bool:
+    """Whether whoever made a request said that it can be asked such a thing."""
+    has = ctx.session.client_capabilities
+    return has is not None and may_ask(question.on_wire, has.model_dump_json(by_alias=True, exclude_none=True).encode())
+
+
+def _mcp_error(error: TrunklineError) -> MCPError:
+    """An error of ours as one of the protocol."""
+    return MCPError(error.code, str(error), error.data if isinstance(error, RefusedError) else None)

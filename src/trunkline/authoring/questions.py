@@ -8,7 +8,9 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from trunkline import model
 from trunkline.errors import ConfigError, InvalidArgumentsError
+from trunkline.tools.check.checker import checker_for
 
 ELICIT, SAMPLE, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
 
@@ -29,6 +31,11 @@ class Question:
     def by_page(self) -> bool:
         """Whether a person is sent to an address."""
         return self.params.get("mode") == "url"
+
+    @property
+    def on_wire(self) -> model.Question:
+        """The same as calls carry it."""
+        return model.Question(self.method, msgspec.json.encode(self.params))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +113,7 @@ def read_answer(question: Question, result: Mapping[str, Any]) -> Any:
     given = dict(cast("Mapping[str, Any]", content)) if isinstance(content, Mapping) else {}
     if action != "accept" or question.by_page:
         return Answer(action, given)
-    problems = _problems(question.params["requestedSchema"], given)
+    problems = checker_for(question.params["requestedSchema"]).problems(given)
     if problems:
         raise InvalidArgumentsError(f"The answer does not fit the question: {'; '.join(problems)}.")
     return Answer(action, given, _converted(question, given))
@@ -119,12 +126,6 @@ def _converted(question: Question, given: dict[str, Any]) -> Any:
         return msgspec.convert(given, question.kind, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidArgumentsError("The answer does not fit the type that was asked for.") from error
-
-
-def _problems(schema: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
-    from trunkline.tools.check.checker import checker_for
-
-    return checker_for(schema).problems(given)
 
 
 def _field(name: str, wanted: Wanted) -> dict[str, Any]:

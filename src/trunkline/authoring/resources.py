@@ -10,9 +10,9 @@ from typing import Any, cast
 import msgspec
 
 from trunkline.authoring.content import contents, plain_json
-from trunkline.authoring.workers import run
 from trunkline.errors import ConfigError
 from trunkline.tools.uri_templates import UriTemplate
+from trunkline.workers import run
 
 Reader = Callable[[str, Mapping[str, str]], Any | Awaitable[Any]]
 """Takes the address and the template's variables; gives text, bytes, `ResourceContent`, a list of them, or JSON."""

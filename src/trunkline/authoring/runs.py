@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from trunkline.authoring.context import Notice, Progress
 from trunkline.authoring.questions import Question, read_answer
 from trunkline.errors import BusyError, InvalidArgumentsError, RefusedError, UpstreamTimeoutError
-from trunkline.tasks import Tasks
+from trunkline.questions.waiting import AskingTask
 
 MOST_UNSENT = 1000
 """Reports that may wait to be sent; of further ones the oldest give way."""
@@ -34,7 +34,7 @@ class Asked:
 
 
 class Run:
-    """One call, in a task of its own, which outlives the request that began it."""
+    """One call, and what it says and asks on its way."""
 
     def __init__(
         self,
@@ -50,56 +50,28 @@ class Run:
         self._early = early or {}
         """Answers that came before they were asked for."""
         self._patience = patience
-        self._loop = asyncio.get_running_loop()
         self._unsent: deque[Notice] = deque(maxlen=MOST_UNSENT)
-        self._news = asyncio.Event()
-        self._open: dict[str, tuple[Question, asyncio.Future[Any]]] = {}
-        self.task: asyncio.Task[Any] | None = None
-
-    @property
-    def questions(self) -> dict[str, Question]:
-        """What waits for an answer."""
-        return {key: question for key, (question, future) in self._open.items() if not future.done()}
-
-    def start(self, work: Coroutine[Any, Any, Any], tasks: Tasks, name: str) -> None:
-        """Begin."""
-        self.task = tasks.start(work, name=name)
-        self.task.add_done_callback(lambda _: self._news.set())
+        self.work: AskingTask[Question, Any, Any] = AskingTask(grace=1.0)
 
     async def attend(self, send: Send) -> Any:
         """Pass on what the call says, until it ends or asks; its result, or `None` while questions are open.
 
         Whoever is cancelled here cancels the call.
         """
-        task = self.task
-        assert task is not None, "it was started"
-        try:
-            while True:
-                self._news.clear()
-                while self._unsent:
-                    await send(self._unsent.popleft())
-                if task.done():
-                    return _ended(task)
-                if self._ask_now is None and self._open:
-                    await asyncio.sleep(0)  # several may be asked at once, by tasks that have their turn now
-                    if self.questions:
-                        return None
-                await self._news.wait()
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.wait([task], timeout=1.0)
-            raise
+
+        async def pass_on() -> None:
+            while self._unsent:
+                await send(self._unsent.popleft())
+
+        if await self.work.attend(pass_on):
+            return None
+        if self.work.task.cancelled():
+            raise RefusedError("The server was stopped meanwhile.", code=-32000)
+        return self.work.task.result()
 
     def answer(self, answers: Mapping[str, Mapping[str, Any]]) -> None:
         """Give the call what was said; what does not fit is the tool's to handle."""
-        for key, said in answers.items():
-            question, future = self._open.get(key, (None, None))
-            if question is None or future is None or future.done():
-                continue
-            try:
-                future.set_result(read_answer(question, said))
-            except InvalidArgumentsError as error:
-                future.set_exception(error)
+        self.work.answer(_read(self.work.questions, answers))
 
     # As the call's counterpart.
 
@@ -108,7 +80,7 @@ class Run:
         if isinstance(notice, Progress) and len(self._unsent) == MOST_UNSENT:
             return  # of reports the next one says more
         self._unsent.append(notice)
-        self._loop.call_soon_threadsafe(self._news.set)
+        self.work.wake()
 
     async def ask(self, questions: Mapping[str, Question]) -> dict[str, Any]:
         """Put questions, and wait."""
@@ -116,26 +88,11 @@ class Run:
         try:
             async with asyncio.timeout(self._patience):
                 if ask_now is None:
-                    return await self._wait(questions)
+                    return await self.work.ask(questions, _read(questions, self._early))
                 said = await asyncio.gather(*[ask_now(question) for question in questions.values()])
         except TimeoutError as error:
             raise UpstreamTimeoutError(f"Nobody answered the question within {self._patience:g} s.") from error
         return {key: read_answer(question, one) for (key, question), one in zip(questions.items(), said, strict=True)}
-
-    async def _wait(self, questions: Mapping[str, Question]) -> dict[str, Any]:
-        futures: dict[str, asyncio.Future[Any]] = {}
-        for key, question in questions.items():
-            if key in self._open:
-                raise InvalidArgumentsError(f"Two questions have the key {key!r}.")
-            futures[key] = self._loop.create_future()
-            self._open[key] = question, futures[key]
-        self.answer({key: said for key, said in self._early.items() if key in futures})
-        self._news.set()
-        try:
-            return dict(zip(futures, await asyncio.gather(*futures.values()), strict=True))
-        finally:
-            for key in futures:
-                self._open.pop(key, None)
 
 
 class Waiting:
@@ -150,15 +107,14 @@ class Waiting:
 
     def put(self, run: Run) -> Asked:
         """Keep a run until its state comes back; it ends by itself when nobody answers."""
+        task = run.work.task
         if len(self._runs) >= self._most:
-            if run.task is not None:
-                run.task.cancel()
+            task.cancel()
             raise BusyError("Too many calls wait for an answer.", hint="Answer open questions, or try again later.")
         state = secrets.token_urlsafe(16)
         self._runs[state] = run
-        assert run.task is not None, "it was started"
-        run.task.add_done_callback(lambda _: self._runs.pop(state, None))
-        return Asked(run.questions, state)
+        task.add_done_callback(lambda _: self._runs.pop(state, None))
+        return Asked(run.work.questions, state)
 
     def take(self, state: str) -> Run:
         """The run that waits for this; `RefusedError` when none does, or does any more."""
@@ -170,7 +126,12 @@ class Waiting:
         return run
 
 
-def _ended(task: asyncio.Task[Any]) -> Any:
-    if task.cancelled():
-        raise RefusedError("The server was stopped meanwhile.", code=-32000)
-    return task.result()
+def _read(questions: Mapping[str, Question], said: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What was said to these questions, as answers; the error itself where it is none."""
+    answers: dict[str, Any] = {}
+    for key in questions.keys() & said.keys():
+        try:
+            answers[key] = read_answer(questions[key], said[key])
+        except InvalidArgumentsError as error:
+            answers[key] = error
+    return answers

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import math
 import time
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from trunkline.authoring.capabilities import Kind, ServerCapabilitiesManager
-from trunkline.authoring.content import told
+from trunkline.authoring.content import error_text
 from trunkline.authoring.context import Alone, Counterpart, Notice, calling
 from trunkline.authoring.events import (
     TOOL_EVENTS,
@@ -22,14 +24,13 @@ from trunkline.authoring.events import (
     ToolRegistered,
     ToolRemoved,
 )
-from trunkline.authoring.options import MCPServerBaseConfig, Transport
 from trunkline.authoring.questions import Question
 from trunkline.authoring.toolbox import Toolbox
 from trunkline.balance.groups import CONNECTED, ServerInfo
-from trunkline.errors import RefusedError, TrunklineError, UnknownNameError
-from trunkline.events import Audible, Emitter
-from trunkline.tool import Tool, ToolResult
-from trunkline.tools.annotations import requires_confirmation
+from trunkline.errors import ConfigError, RefusedError, TrunklineError, UnknownNameError
+from trunkline.events import Emitter
+from trunkline.tool import UNKNOWN, Annotations, Tool, ToolResult
+from trunkline.tools.annotations import requires_confirmation, validate_annotations
 
 if TYPE_CHECKING:
     from trunkline.authoring.protocol import Protocol
@@ -39,8 +40,55 @@ log = logging.getLogger("trunkline")
 AnswerHere = Callable[[Question], Any]
 """Answers a tool's question in a call from Python: `{"action": "accept", "content": {…}}`, or something to await."""
 
+Transport = Literal["stdio", "http"]
 
-class MCPServerBase(Audible):
+
+@dataclass(frozen=True, slots=True)
+class MCPServerBaseConfig:
+    """The options of a server."""
+
+    id: str
+    """A short name without blanks; in a hub its tools are shown under it."""
+    name: str = ""
+    """A name for people; default is the id."""
+    description: str = ""
+    """What it is for; callers get it as instructions."""
+    version: str = "1.0.0"
+    category: str = "custom"
+    """Category of tools that say none of their own."""
+    transport: Transport = "stdio"
+    """How `run()` serves unless it is told."""
+    default_timeout: float = 30.0
+    """Seconds that a tool, a prompt or a reader may take; waiting for a person does not count."""
+    default_annotations: Annotations = UNKNOWN
+    """How its tools behave where neither they nor their words say so."""
+    question_timeout: float = 600.0
+    """Seconds a person has to answer."""
+    max_waiting: int = 1000
+    """Calls that may wait for an answer at once."""
+
+    def __post_init__(self) -> None:
+        if not self.id or self.id.split() != [self.id] or len(self.id) > 64 or "/" in self.id or "\\" in self.id:
+            raise ConfigError(f"A server's `id` cannot be {self.id!r}.", hint="Use 1 to 64 letters, digits or dashes.")
+        if not self.name:
+            object.__setattr__(self, "name", self.id)
+        if not self.version:
+            raise ConfigError(f"Server {self.id!r} has no version.", hint='Give it a `version` such as "1.0.0".')
+        if self.transport not in get_args(Transport):
+            raise ConfigError(
+                f"Server {self.id!r} cannot be served by {self.transport!r}.",
+                hint=f"Take one of {', '.join(get_args(Transport))}.",
+            )
+        for option in ("default_timeout", "question_timeout", "max_waiting"):
+            if not 0 < getattr(self, option) < math.inf:
+                raise ConfigError(
+                    f"Server {self.id!r} needs a `{option}` above 0.", hint="Leave it out for the default."
+                )
+        for problem in validate_annotations(self.default_annotations):
+            raise ConfigError(f"The default annotations of server {self.id!r} are wrong: {problem}")
+
+
+class MCPServerBase:
     """A server to derive from: register tools in `__init__`, and give `on_init`, `on_start` or `on_stop` a body.
 
     Its options are those of `MCPServerBaseConfig`, as an object or by name.
@@ -59,6 +107,7 @@ class MCPServerBase(Audible):
         self._box = Toolbox(self.config.id, self.config.category, self.config.default_annotations)
         self._clock = clock
         self._events = Emitter(*TOOL_EVENTS)
+        self.on, self.off = self._events.on, self._events.off
         self._changing = asyncio.Lock()
         self._initialised = self._running = False
         self._protocol: Protocol | None = None
@@ -73,8 +122,6 @@ class MCPServerBase(Audible):
 
     async def on_stop(self) -> None:
         """Runs at every stop; its questions are withdrawn by then, and calls that waited for them cancelled."""
-
-    # Hearing.
 
     # Life.
 
@@ -179,7 +226,7 @@ class MCPServerBase(Audible):
             failed = str(error)
             raise
         except (Exception, SystemExit) as error:  # the tool is somebody else's code, and its failure is an answer
-            failed = told(error)
+            failed = error_text(error)
             if not isinstance(error, TrunklineError | ValueError):
                 log.error("Tool %s failed.", name, exc_info=error)
             return ToolResult.failed(failed)
@@ -192,9 +239,7 @@ class MCPServerBase(Audible):
         """All tools, in the order they came."""
         return self._box.tools
 
-    def list_tools(self) -> list[Tool]:
-        """The same."""
-        return self._box.tools
+    list_tools = get_tools
 
     def get_tool(self, name: str) -> Tool | None:
         """One tool, if there is one of that name."""
@@ -250,8 +295,8 @@ class MCPServerBase(Audible):
     async def serve_lines(self, lines: AsyncIterable[bytes], write: Callable[[bytes], object]) -> None:
         """Serve one caller, whose messages are lines, until it has no more; a hub talks to a mounted server so."""
         # The SDK takes a second to import: in a thread, so that a hub's calls go on meanwhile.
-        await asyncio.to_thread(import_module, "trunkline.authoring.lines")
-        from trunkline.authoring.lines import serve_lines
+        await asyncio.to_thread(import_module, "trunkline.authoring.serving")
+        from trunkline.authoring.serving import serve_lines
 
         await serve_lines(await self.protocol(), lines, write)
 

@@ -1,17 +1,24 @@
-"""Legacy callers: what each wants to hear outside its calls, for as long as its session lasts."""
+"""Who wants to hear of what outside a call: legacy callers while their session lasts, modern ones while they listen."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from mcp.server.connection import Connection, allowed_log_levels
 from mcp.server.context import ServerRequestContext
+from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent
 from mcp_types import LoggingLevel
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 Context = ServerRequestContext[Any, Any]
+
+RECENT = 10.0
+"""Seconds for which news are told to whoever begins to listen: they may have read the lists before the change."""
+MOST = 1000
+"""News that are remembered."""
 
 _KEY = "trunkline"
 _LEVELS: tuple[str, ...] = get_args(LoggingLevel)
@@ -63,3 +70,31 @@ def wants_log(ctx: Context, sessions: Sessions) -> Callable[[str], bool]:
         return allowed_log_levels(ctx.protocol_version, meta).__contains__
     session = sessions.of(ctx)
     return lambda level: _LEVELS.index(level) >= _LEVELS.index(session.level)
+
+
+class News(InMemorySubscriptionBus):
+    """The SDK's bus, with a short memory."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._recent: dict[ServerEvent, float] = {}
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Tell those who listen, and remember."""
+        self._recent.pop(event, None)
+        self._recent[event] = self._clock()
+        self._forget()
+        await super().publish(event)
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Tell a new listener what is recent, and what comes."""
+        self._forget()
+        for event in self._recent:
+            listener(event)
+        return super().subscribe(listener)
+
+    def _forget(self) -> None:
+        oldest = self._clock() - RECENT
+        while self._recent and (len(self._recent) > MOST or next(iter(self._recent.values())) <= oldest):
+            del self._recent[next(iter(self._recent))]

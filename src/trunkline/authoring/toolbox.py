@@ -9,12 +9,13 @@ from typing import Any, get_args, get_type_hints
 
 from trunkline.authoring.content import Block, result_of
 from trunkline.authoring.context import Limited
-from trunkline.authoring.workers import is_async, run
 from trunkline.errors import ConfigError, InvalidArgumentsError
 from trunkline.tool import Annotations, Tool, ToolResult
 from trunkline.tools.annotations import effective, merge_annotations, validate_annotations
+from trunkline.tools.check.checker import checker_for
 from trunkline.tools.convert.function import create_tool_from_function
 from trunkline.tools.names import validate_tool_name
+from trunkline.workers import is_async, run
 
 
 class Toolbox:
@@ -41,7 +42,7 @@ class Toolbox:
             tool,
             server=self._server,
             category=tool.category or self._category,
-            annotations=self._annotated(tool),
+            annotations=annotated(tool.annotations, tool.name, tool.description, tool.input_schema, self._defaults),
         )
         problems = validate_annotations(tool.annotations)
         if problems:
@@ -60,12 +61,12 @@ class Toolbox:
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> ToolResult:
         """What a tool answers; whatever it raises is raised."""
         assert tool.execute is not None, "a tool without a function is not taken in"
-        problems = _checker(tool.input_schema).problems(arguments)
+        problems = checker_for(tool.input_schema).problems(arguments)
         if problems:
             raise InvalidArgumentsError(f"The arguments of {tool.name!r} do not fit: {'; '.join(problems)}.")
         result = result_of(await run(tool.execute, dict(arguments)))
         if tool.output_schema is not None and not result.is_error:
-            wrong = _checker(tool.output_schema).problems(result.structured)
+            wrong = checker_for(tool.output_schema).problems(result.structured)
             if wrong:
                 raise RuntimeError(f"The answer of {tool.name!r} is not as it promises: {'; '.join(wrong)}.")
         return result
@@ -85,19 +86,21 @@ class Toolbox:
                 f"The schema of tool {tool.name!r} is not of an object.", hint='Write `"type": "object"`.'
             )
         for schema in (tool.input_schema, *([tool.output_schema] if tool.output_schema is not None else [])):
-            reason = _checker(schema).reason
+            reason = checker_for(schema).reason
             if reason:
                 raise ConfigError(f"Tool {tool.name!r} cannot be offered: {reason}")
 
-    def _annotated(self, tool: Tool) -> Annotations:
-        """The server's defaults, before them what the words say, and before all what was given."""
-        said = effective(tool.annotations, tool.name, tool.description, tool.input_schema)
-        defaults = self._defaults
-        if said.destructive_hint:
-            defaults = dataclasses.replace(defaults, read_only_hint=None)
-        if said.read_only_hint:
-            defaults = dataclasses.replace(defaults, destructive_hint=None)
-        return merge_annotations(defaults, said)
+
+def annotated(
+    given: Annotations, name: str, description: str, schema: Mapping[str, Any], defaults: Annotations
+) -> Annotations:
+    """What was given, behind it what the words say, and behind all the defaults."""
+    said = effective(given, name, description, schema)
+    if said.destructive_hint:
+        defaults = dataclasses.replace(defaults, read_only_hint=None)
+    if said.read_only_hint:
+        defaults = dataclasses.replace(defaults, destructive_hint=None)
+    return merge_annotations(defaults, said)
 
 
 def tool_of(function: Callable[..., Any], **options: Any) -> Tool:
@@ -133,10 +136,3 @@ def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_content(kind: Any) -> bool:
     return kind in (ToolResult, *get_args(Block)) or any(_is_content(part) for part in get_args(kind))
-
-
-def _checker(schema: Mapping[str, Any]) -> Any:
-    # Compiling schemas brings a library along that a server without tools need not load.
-    from trunkline.tools.check.checker import checker_for
-
-    return checker_for(schema)

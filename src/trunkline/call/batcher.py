@@ -29,7 +29,7 @@ from trunkline.call.lanes import FairQueue, Lane, Limits
 from trunkline.call.result_cache import result_key
 from trunkline.call.single_flight import SingleFlight
 from trunkline.errors import BusyError, CancelledCallError, ConfigError, UpstreamError, UpstreamTimeoutError
-from trunkline.events import Audible, Emitter
+from trunkline.events import Emitter
 from trunkline.tasks import Tasks
 
 
@@ -69,7 +69,7 @@ class BatchConfig:
 DEFAULT_BATCH_CONFIG = BatchConfig()
 
 
-class RequestBatcher(Audible):
+class RequestBatcher:
     """Gathers requests by server, and has a bounded number of batches in flight.
 
     What waits for a server becomes due on the next turn of the loop if the server has nothing in flight; otherwise when
@@ -104,6 +104,7 @@ class RequestBatcher(Audible):
         self._context = copy_context()
         self._request_ids, self._batch_ids = itertools.count(1), itertools.count(1)
         self._events = Emitter(BatchStarted, BatchCompleted, BatchFailed, RequestQueued, FlushTriggered)
+        self.on, self.off = self._events.on, self._events.off
 
     @property
     def queue_size(self) -> int:

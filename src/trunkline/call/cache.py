@@ -15,7 +15,7 @@ from trunkline.call.cache_entries import ORDERS, CacheEntries, Reason, copied, i
 from trunkline.call.single_flight import SingleFlight
 from trunkline.config.options import CacheSection, CacheStrategy
 from trunkline.errors import ConfigError, UpstreamTimeoutError
-from trunkline.events import Audible, Emitter, Event
+from trunkline.events import Emitter, Event
 from trunkline.tool import ToolResult
 from trunkline.tools.digest import digest, digest_json
 from trunkline.tools.patterns import Glob
@@ -132,7 +132,7 @@ class CacheClear(Event):
     namespace: str = ""
 
 
-class ToolCache(Audible, Generic[T]):
+class ToolCache(Generic[T]):
     """Values by key, each for a limited time, in limited space; for one event loop.
 
     Values cannot be changed through the cache: immutable ones are handed out as they are, all others are copied on
@@ -155,6 +155,7 @@ class ToolCache(Audible, Generic[T]):
         self._destroyed = False
         self._cleanup_at = clock() + self.config.cleanup_interval if self.config.enable_auto_cleanup else math.inf
         self._events = Emitter(CacheHit, CacheMiss, CacheSet, CacheEvict, CacheClear)
+        self.on, self.off = self._events.on, self._events.off
 
     @staticmethod
     def generate_key(name: str, args: Mapping[str, Any] | bytes | None = None) -> str:

@@ -33,7 +33,7 @@ from trunkline.call.routing import (
     RoutingDecision,
 )
 from trunkline.errors import ConfigError, NoServerError
-from trunkline.events import Audible, Emitter
+from trunkline.events import Emitter
 from trunkline.tool import Tool
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ SURE: Mapping[Strategy, float] = {
 }
 
 
-class ToolRouter(Audible):
+class ToolRouter:
     """Chooses a server for each call; `run` also makes the call, and tries the next server if it fails.
 
     Filters come first (the tool's own server, who has the tool, category, annotations, capabilities), then affinity,
@@ -64,6 +64,7 @@ class ToolRouter(Audible):
     ) -> None:
         self.config = replace(config, **options) if config else RouterConfig(**options)
         self._events = Emitter(RouteDecided, RouteFailed, AffinitySet, AffinityExpired, HealthUpdated)
+        self.on, self.off = self._events.on, self._events.off
         self._sticky = self.config.enable_affinity or self.config.strategy == "affinity"
         self._affinity = Affinity(
             ttl=self.config.affinity_ttl,

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trunkline.authoring.starter.files import installed_from
 from trunkline.authoring.starter.names import module_name
-from trunkline.authoring.starter.project import Project
+from trunkline.authoring.starter.project import Project, installed_from
 from trunkline.cli.ask import agrees, can_ask
 from trunkline.cli.open import config_file
 from trunkline.cli.output import print_json, say

@@ -14,7 +14,7 @@ import msgspec
 
 from trunkline.control.change import Chronicle, ToolChange, ToolChanged
 from trunkline.control.list_store import file_name
-from trunkline.events import Audible, Emitter
+from trunkline.events import Emitter
 from trunkline.model import Kind, Listing, Snapshot
 from trunkline.storage.files import try_replace_file
 from trunkline.tasks import Tasks
@@ -28,7 +28,7 @@ LAST_NOTES = 2.0
 """Seconds that the end waits for what is being noted."""
 
 
-class History(Audible):
+class History:
     """One file for each server; without a folder, what was seen since the start. Files are touched in threads only."""
 
     def __init__(
@@ -36,6 +36,7 @@ class History(Audible):
     ) -> None:
         self._folder, self._tasks, self._clock = folder, tasks, clock
         self._events = Emitter(ToolChanged)
+        self.on, self.off = self._events.on, self._events.off
         self._unwritten: dict[str, Chronicle] = {}
         """What no file has: there is no folder, or its disk is full."""
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)

@@ -36,7 +36,7 @@ from trunkline.control.multi_server_options import (
     ToolPreferenceSet,
 )
 from trunkline.errors import ConfigError, NoServerError, UnknownNameError
-from trunkline.events import Audible, Emitter
+from trunkline.events import Emitter
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ class _Way:
     repeatable: bool
 
 
-class MultiServerManager(Audible):
+class MultiServerManager:
     """Servers, groups and tools; `select_server` chooses a server, `execute_tool` also makes the call."""
 
     def __init__(
@@ -105,6 +105,7 @@ class MultiServerManager(Audible):
             MetricsUpdated,
             ToolPreferenceSet,
         )
+        self.on, self.off = self._events.on, self._events.off
         self._clock = clock
         self._circle = Balancer(
             health=self.config.health,

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
 from trunkline.errors import RefusedError
-from trunkline.model import Answer, Call, Question
+from trunkline.model import Answer, Call, Caller, Question
 from trunkline.questions.kinds import Elicitation, ElicitationHandler, ElicitationResponse, UrlRequest
 from trunkline.questions.manager import ElicitationManager
 from trunkline.questions.mcp import OnlyByUrl, answer_from_mcp, answer_to_mcp, from_mcp, to_mcp
 from trunkline.wire.envelope import error_object
-from trunkline.wire.members import decode_object, encode
-from trunkline.wire.questions import may_ask
+from trunkline.wire.members import decode, decode_object, encode
+from trunkline.wire.questions import CAPABILITY, may_ask
 
 OpenPage = Callable[[Elicitation, str, ExitStack], tuple[str, asyncio.Future[Any]]]
 """Opens a page where a user answers what must pass no model: its address, and the answer to come.
 
 Files that the user sends are deleted with the stack.
 """
+
+AnswerHandler = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Takes the params of a request, and gives its result."""
 
 
 def asks_caller(call: Call, open_page: OpenPage | None, ended: ExitStack) -> ElicitationHandler:
@@ -77,7 +80,7 @@ async def _by_page(call: Call, request: Elicitation, open_page: OpenPage | None,
         coming.cancel()
 
 
-async def answer_here(manager: ElicitationManager, question: Question, call: Call) -> Answer:
+async def _answered_here(manager: ElicitationManager, question: Question, call: Call) -> Answer:
     """A server's question, answered by the handler that the manager has."""
     try:
         request = from_mcp(decode_object(question.params), tool_name=call.name, server_id=call.server)
@@ -85,3 +88,38 @@ async def answer_here(manager: ElicitationManager, question: Question, call: Cal
         return Answer(error=error_object(error.code, str(error)))
     response = await manager.request(request)
     return Answer(result=encode(answer_to_mcp(response, request)))
+
+
+class LocalAnswers:
+    """Questions to a person go to `elicitation`; what servers ask of a model or a client, to handlers of its own."""
+
+    def __init__(self, question_timeout: float) -> None:
+        self.elicitation = ElicitationManager(default_timeout=question_timeout)
+        self._handlers: dict[str, AnswerHandler] = {}
+
+    def on_request(self, method: str, handler: AnswerHandler) -> None:
+        """Answer `sampling/createMessage` or `roots/list`."""
+        if method not in CAPABILITY or method == "elicitation/create":
+            raise ValueError(f"Servers do not ask {method!r} here; for questions to a person see `elicitation`.")
+        self._handlers[method] = handler
+
+    def caller(self) -> Caller:
+        """What code here can be asked."""
+        declared: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}} if self.elicitation.has_handler else {}
+        declared |= {CAPABILITY[method]: {} for method in self._handlers}
+        return Caller(capabilities=encode(declared))
+
+    async def answer(self, call: Call, questions: Mapping[str, Question]) -> Mapping[str, Answer]:
+        """Answer all questions, at once."""
+        answers = await asyncio.gather(*(self._answer(call, question) for question in questions.values()))
+        return dict(zip(questions, answers, strict=True))
+
+    async def _answer(self, call: Call, question: Question) -> Answer:
+        handler = self._handlers.get(question.method)
+        if handler is None:
+            return await _answered_here(self.elicitation, question, call)
+        try:
+            return Answer(result=encode(await handler(decode(question.params or b"{}"))))
+        except Exception as error:  # noqa: BLE001  a handler is somebody else's code, and a server waits for an answer
+            # Its words may hold what the handler knows and the server should not.
+            return Answer(error=error_object(-32603, f"The handler failed: {type(error).__name__}."))

@@ -18,7 +18,6 @@ HIDDEN = "***"
 class ElicitationRequested(Event):
     """A person is about to be asked."""
 
-    event: ClassVar[str] = "elicitation_requested"
     request: Elicitation
 
 
@@ -26,7 +25,6 @@ class ElicitationRequested(Event):
 class ElicitationResponded(Event):
     """A person answered, or declined."""
 
-    event: ClassVar[str] = "elicitation_responded"
     response: ElicitationResponse
 
 
@@ -51,7 +49,6 @@ class ElicitationTimedOut(Event):
 class ElicitationCancelled(Event):
     """The question was withdrawn, or the person left it."""
 
-    event: ClassVar[str] = "elicitation_cancelled"
     request_id: str
     reason: str
 

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, TextIO
 
 from trunkline.questions.fields import FormField, Secret
+from trunkline.workers import in_thread
 
 try:
     import termios
@@ -52,7 +53,7 @@ class Keyboard:
             return await self._read(lambda: Secret(text) if (text := read()) else None)
 
     async def _read(self, read: Callable[[], Any]) -> Any:
-        self._reading = _in_thread(read)
+        self._reading = in_thread(lambda: _attempted(read))
         await self._wait(self._reading)
         value, error = self._reading.result()
         if isinstance(error, EOFError | KeyboardInterrupt):
@@ -144,21 +145,11 @@ def _read_descriptor(descriptor: int) -> bytes:
     return line
 
 
-def _in_thread(read: Callable[[], Any]) -> asyncio.Future[tuple[Any, BaseException | None]]:
-    # A thread of our own, not the loop's: one that waits for a line must not hold up the end of the program.
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-
-    def run() -> None:
-        try:
-            outcome = read(), None
-        except BaseException as error:  # noqa: BLE001  it is raised where the reading is awaited
-            outcome = None, error
-        with suppress(RuntimeError):  # the loop may be closed by now
-            loop.call_soon_threadsafe(lambda: ended.done() or ended.set_result(outcome))
-
-    threading.Thread(target=run, name="terminal", daemon=True).start()
-    return ended
+def _attempted(read: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return read(), None
+    except BaseException as error:  # noqa: BLE001  it is raised where the reading is awaited, if anybody does
+        return None, error
 
 
 @contextmanager

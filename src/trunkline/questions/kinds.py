@@ -166,19 +166,7 @@ class UrlRequest(Elicitation):
         check(ours and self.url.isprintable(), f"The address of question {self.id!r} is not one of the web.")
 
 
-KINDS: Mapping[str, type[Elicitation]] = {
-    kind.type: kind
-    for kind in (
-        ConfirmationRequest,
-        TextRequest,
-        SelectRequest,
-        MultiselectRequest,
-        FormRequest,
-        FileRequest,
-        SecretRequest,
-        UrlRequest,
-    )
-}
+KINDS: Mapping[str, type[Elicitation]] = {kind.type: kind for kind in Elicitation.__subclasses__()}
 
 ElicitationHandler = Callable[[Elicitation], object]
 """Asks the person. It returns, or is awaited for, the answer: a response, the bare value, or `None` for no answer."""

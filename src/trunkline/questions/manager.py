@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from trunkline.errors import ConfigError
-from trunkline.events import Audible, Emitter, Event
+from trunkline.events import Emitter
 from trunkline.questions.answers import check_question, default_of, read_answer
-from trunkline.questions.context import AskOptions, ElicitationContext
 from trunkline.questions.events import KINDS_OF_END, ElicitationRequested, end_of, without_secrets
+from trunkline.questions.fields import FileReference, FormField, Secret, SelectOption
 from trunkline.questions.kinds import (
+    ConfirmationRequest,
     Elicitation,
     ElicitationHandler,
     ElicitationResponse,
+    FileRequest,
     FormRequest,
+    MultiselectRequest,
     SecretRequest,
+    SelectRequest,
+    TextRequest,
 )
 from trunkline.tasks import Tasks
 
@@ -27,8 +32,6 @@ DISABLED = "Elicitation is disabled"
 NO_HANDLER = "No elicitation handler configured"
 GRACE = 1.0
 """Seconds that a handler gets to end after it was cancelled."""
-
-E = TypeVar("E", bound=Event)
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class _Pending:
     end: asyncio.Future[ElicitationResponse]
 
 
-class ElicitationManager(Audible):
+class ElicitationManager:
     """Puts questions and knows which wait; `request` never raises for what a person, handler or clock does."""
 
     def __init__(self, config: ElicitationManagerConfig | None = None, **options: Unpack[ConfigOptions]) -> None:
@@ -81,6 +84,7 @@ class ElicitationManager(Audible):
         self._pending: dict[str, _Pending] = {}
         self._tasks = Tasks()
         self._events = Emitter(ElicitationRequested, *KINDS_OF_END)
+        self.on, self.off = self._events.on, self._events.off
         asks = ElicitationContext(self)
         self.confirm = asks.confirm
         self.get_text = asks.get_text
@@ -197,6 +201,128 @@ class ElicitationManager(Audible):
         return ElicitationResponse(request.id, error=DISABLED)
 
 
+class QuestionOptions(TypedDict, total=False):
+    """What every question takes."""
+
+    id: str
+    server_id: str
+    timeout: float | None
+    optional: bool
+    default_value: Any
+    context: Mapping[str, Any]
+
+
+class TextOptions(QuestionOptions, total=False):
+    """What a question for a text takes besides."""
+
+    placeholder: str
+    min_length: int | None
+    max_length: int | None
+    pattern: str
+    multiline: bool
+
+
+class AskOptions(QuestionOptions, total=False):
+    """What is asked for whom; `handler` asks this one question in place of the manager's."""
+
+    tool_name: str
+    handler: ElicitationHandler | None
+
+
+class AskTextOptions(AskOptions, TextOptions, total=False):
+    """Both."""
+
+
+class ElicitationContext:
+    """Questions of one call: each knows the tool, the server and the handler of the call."""
+
+    def __init__(self, manager: ElicitationManager, **common: Unpack[AskOptions]) -> None:
+        self._manager = manager
+        self._common = common
+
+    async def confirm(
+        self,
+        message: str,
+        *,
+        confirm_label: str = "Confirm",
+        cancel_label: str = "Cancel",
+        **options: Unpack[AskOptions],
+    ) -> bool:
+        """Whether a person said yes."""
+        response = await self._ask(
+            ConfirmationRequest, options, message, confirm_label=confirm_label, cancel_label=cancel_label
+        )
+        return response.confirmed
+
+    async def get_text(self, message: str, **options: Unpack[AskTextOptions]) -> str | None:
+        """A text; `None` when there is no answer."""
+        return (await self._ask(TextRequest, options, message)).value
+
+    async def select(
+        self, message: str, choices: Iterable[SelectOption | str], **options: Unpack[AskOptions]
+    ) -> str | None:
+        """The value of one choice; `None` when there is no answer."""
+        return (await self._ask(SelectRequest, options, message, options=_listed(choices))).value
+
+    async def multi_select(
+        self,
+        message: str,
+        choices: Iterable[SelectOption | str],
+        *,
+        min_selections: int | None = None,
+        max_selections: int | None = None,
+        **options: Unpack[AskOptions],
+    ) -> list[str] | None:
+        """The values of some choices; `None` when there is no answer."""
+        response = await self._ask(
+            MultiselectRequest,
+            options,
+            message,
+            options=_listed(choices),
+            min_selections=min_selections,
+            max_selections=max_selections,
+        )
+        return response.value
+
+    async def form(
+        self,
+        message: str,
+        fields: Iterable[FormField],
+        *,
+        submit_label: str = "Submit",
+        **options: Unpack[AskOptions],
+    ) -> dict[str, Any] | None:
+        """The fields of a form by name, passwords as `Secret`; `None` when there is no answer."""
+        response = await self._ask(FormRequest, options, message, fields=tuple(fields), submit_label=submit_label)
+        return response.value
+
+    async def get_secret(self, message: str, *, hint: str = "", **options: Unpack[AskOptions]) -> Secret | None:
+        """A password or the like; `None` when there is no answer."""
+        return (await self._ask(SecretRequest, options, message, hint=hint)).value
+
+    async def file(
+        self,
+        message: str,
+        *,
+        accept: Iterable[str] = (),
+        multiple: bool = False,
+        max_size: int | None = None,
+        **options: Unpack[AskOptions],
+    ) -> tuple[FileReference, ...]:
+        """The files that a person named; empty when there is no answer."""
+        response = await self._ask(
+            FileRequest, options, message, accept=tuple(accept), multiple=multiple, max_size=max_size
+        )
+        return response.value or ()
+
+    async def _ask(
+        self, kind: Callable[..., Elicitation], options: AskOptions, message: str, /, **own: Any
+    ) -> ElicitationResponse:
+        together: dict[str, Any] = {**self._common, **options, **own}
+        handler = together.pop("handler", None)
+        return await self._manager.request(kind(message, **together), handler=handler)
+
+
 def create_elicitation_context(manager: ElicitationManager, **common: Unpack[AskOptions]) -> ElicitationContext:
     """What a tool or a stage asks by: `common` is the call's tool, server, timeout or handler."""
     return ElicitationContext(manager, **common)
@@ -220,6 +346,10 @@ async def _ask(
         raise
     except Exception as error:  # noqa: BLE001  a handler is somebody else's code, and a call must not end by it
         end(pending, ElicitationResponse(request.id, error=_failure(request, error)))
+
+
+def _listed(choices: Iterable[SelectOption | str]) -> tuple[SelectOption, ...]:
+    return tuple(SelectOption(choice) if isinstance(choice, str) else choice for choice in choices)
 
 
 def _failure(request: Elicitation, error: Exception) -> str:

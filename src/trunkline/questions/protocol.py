@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack, cast
 
+import msgspec
+
 from trunkline.errors import ConfigError, RefusedError
 from trunkline.questions.answers import response_of
-from trunkline.questions.fields import FormField, SelectOption
+from trunkline.questions.events import without_secrets
+from trunkline.questions.fields import FormField, Secret, SelectOption
 from trunkline.questions.kinds import (
+    KINDS,
     ConfirmationRequest,
     Elicitation,
     ElicitationHandler,
@@ -22,15 +27,22 @@ from trunkline.questions.kinds import (
     SelectRequest,
     TextRequest,
 )
-from trunkline.questions.manager import ElicitationManager, answered_elsewhere, global_elicitation_manager
+from trunkline.questions.manager import (
+    ElicitationManager,
+    QuestionOptions,
+    TextOptions,
+    answered_elsewhere,
+    global_elicitation_manager,
+)
 from trunkline.questions.mcp import OnlyByUrl, answer_from_mcp, answer_to_mcp, from_mcp, to_mcp
-from trunkline.questions.payloads import read_request, write_request, write_response
 from trunkline.wire.envelope import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 
 log = logging.getLogger("trunkline")
 
 ElicitationProtocolMessage = dict[str, Any]
 """A JSON-RPC message about a question."""
+ElicitationProtocolPayload = dict[str, Any]
+"""A question or an answer as JSON."""
 
 REQUEST = "elicitation/request"
 RESPONSE = "elicitation/response"
@@ -38,6 +50,10 @@ CANCEL = "elicitation/cancel"
 CREATE = "elicitation/create"
 CANCELLED = "notifications/cancelled"
 METHODS = frozenset((REQUEST, RESPONSE, CANCEL, CREATE))
+
+# What these hold is somebody else's: its names are left as they are.
+_FOREIGN = frozenset(("default_value", "defaultValue", "context", "value"))
+_CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")
 
 
 @dataclass(frozen=True)
@@ -67,17 +83,6 @@ class ConfigOptions(TypedDict, total=False):
     max_timeout: float
     enable_logging: bool
     custom_handler: ElicitationHandler | None
-
-
-class MessageOptions(TypedDict, total=False):
-    """What every message takes."""
-
-    id: str
-    server_id: str
-    timeout: float | None
-    optional: bool
-    default_value: Any
-    context: Mapping[str, Any]
 
 
 class ElicitationProtocolAdapter:
@@ -199,7 +204,7 @@ def create_confirmation_request(
     tool_name: str,
     confirm_label: str = "Confirm",
     cancel_label: str = "Cancel",
-    **options: Unpack[MessageOptions],
+    **options: Unpack[QuestionOptions],
 ) -> ElicitationProtocolMessage:
     """The message that asks yes or no."""
     asked = ConfirmationRequest(
@@ -209,32 +214,14 @@ def create_confirmation_request(
 
 
 def create_text_input_request(
-    message: str,
-    *,
-    tool_name: str,
-    placeholder: str = "",
-    min_length: int | None = None,
-    max_length: int | None = None,
-    pattern: str = "",
-    multiline: bool = False,
-    **options: Unpack[MessageOptions],
+    message: str, *, tool_name: str, **options: Unpack[TextOptions]
 ) -> ElicitationProtocolMessage:
     """The message that asks for a text."""
-    asked = TextRequest(
-        message,
-        tool_name=tool_name,
-        placeholder=placeholder,
-        min_length=min_length,
-        max_length=max_length,
-        pattern=pattern,
-        multiline=multiline,
-        **options,
-    )
-    return _message(asked)
+    return _message(TextRequest(message, tool_name=tool_name, **options))
 
 
 def create_select_request(
-    message: str, choices: Iterable[SelectOption], *, tool_name: str, **options: Unpack[MessageOptions]
+    message: str, choices: Iterable[SelectOption], *, tool_name: str, **options: Unpack[QuestionOptions]
 ) -> ElicitationProtocolMessage:
     """The message that asks for one of several choices."""
     return _message(SelectRequest(message, tool_name=tool_name, options=tuple(choices), **options))
@@ -246,7 +233,7 @@ def create_form_request(
     *,
     tool_name: str,
     submit_label: str = "Submit",
-    **options: Unpack[MessageOptions],
+    **options: Unpack[QuestionOptions],
 ) -> ElicitationProtocolMessage:
     """The message that asks for a form."""
     return _message(
@@ -274,6 +261,76 @@ def _request_id(params: Mapping[str, Any]) -> str:
 
 def _text_of_id(id: object) -> str:
     return str(id) if isinstance(id, str | int) and not isinstance(id, bool) else ""
+
+
+def write_request(request: Elicitation) -> ElicitationProtocolPayload:
+    """A question as JSON; the defaults of secrets are left out."""
+    members: dict[str, Any] = msgspec.to_builtins(without_secrets(request), enc_hook=str)
+    members["timeout"] = None if request.timeout is None else request.timeout * 1000
+    return {"type": request.type, **_renamed(_filled(members), _camel)}
+
+
+def read_request(payload: Mapping[str, Any], *, id: str) -> Elicitation:
+    """The question in a payload; `RefusedError` when it is not one."""
+    members: dict[str, Any] = {**_renamed(dict(payload), _snake), "id": id}
+    kind = KINDS.get(str(members.pop("type", "")))
+    if kind is None:
+        raise RefusedError(f"There is no such type of question; there are: {', '.join(KINDS)}.", code=INVALID_PARAMS)
+    timeout = members.get("timeout")
+    if isinstance(timeout, int | float) and not isinstance(timeout, bool):
+        members["timeout"] = timeout / 1000
+    try:
+        return msgspec.convert(members, kind)
+    except msgspec.ValidationError as error:
+        raise RefusedError(f"The question is not understood: {str(error).rstrip('.')}.", code=INVALID_PARAMS) from None
+
+
+def write_response(response: ElicitationResponse) -> ElicitationProtocolPayload:
+    """An answer as JSON, secrets in the clear: it is for the one who asked, and for no log."""
+    members: dict[str, Any] = msgspec.to_builtins(response, enc_hook=_reveal)
+    members["timestamp"] = round(response.timestamp * 1000)
+    return {"responded": response.responded, **_renamed(_filled(members), _camel), "value": members["value"]}
+
+
+def _reveal(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return value.reveal()
+    return str(value)
+
+
+def _filled(value: Any) -> Any:
+    """Without members that say nothing."""
+    if isinstance(value, list | tuple):
+        return [_filled(one) for one in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    members = cast("dict[str, Any]", value)
+    kept = {name: one if name in _FOREIGN else _filled(one) for name, one in members.items()}
+    return {name: one for name, one in kept.items() if _says(name, one)}
+
+
+def _says(name: str, value: Any) -> bool:
+    if name in ("default_value", "value"):
+        return value is not None
+    return bool(value) or (value is not False and isinstance(value, int | float))
+
+
+def _renamed(value: Any, rename: Any) -> Any:
+    if isinstance(value, list):
+        return [_renamed(one, rename) for one in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    members = cast("dict[str, Any]", value)
+    return {rename(name): one if name in _FOREIGN else _renamed(one, rename) for name, one in members.items()}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _snake(name: str) -> str:
+    return _CAPITAL.sub(lambda found: f"_{found[0].lower()}", name)
 
 
 global_elicitation_protocol = ElicitationProtocolAdapter()

@@ -113,7 +113,8 @@ async def test_a_call_is_followed_from_the_endpoint_to_the_connection_in_fourtee
 
         def under_way() -> list[str]:
             each = [frames_of(task) for task in asyncio.all_tasks()]
-            return next((frames for frames in each if "App.__call__" in frames and "SendStage.__call__" in frames), [])
+            found = (frames for frames in each if "App.__call__" in frames and "SendStage.__call__" in frames)
+            return next(found, list[str]())
 
         await until(lambda: any(name.endswith("Connection.request") for name in under_way()))
         frames = under_way()

@@ -5,23 +5,17 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from trunkline.errors import InvalidArgumentsError
+from trunkline.questions.manager import ElicitationContext, ElicitationManager
 from trunkline.tool import Tool, ToolResult
 
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from trunkline.questions.context import ElicitationContext
-    from trunkline.questions.manager import ElicitationManager
-
-    Asker = ElicitationManager | ElicitationContext
-
+Asker = ElicitationManager | ElicitationContext
 MAX_DEPTH = 100
 """How deeply arguments may be nested: checking and copying them recurses."""
 
@@ -96,19 +90,16 @@ def _end(tool: Tool, context: ToolContext, call_next: CallNext) -> CallNext:
 
 
 def _bound(step: ToolMiddleware, tool: Tool, context: ToolContext, rest: CallNext) -> CallNext:
-    async def run(given: Mapping[str, Any]) -> ToolResult:
+    async def run(given: Mapping[str, Any] | None = None, /) -> ToolResult:
         # The middleware's own copy: what it changes in there goes on to the rest, and nowhere else.
-        params = copied(given)
+        params = copied(given or {})
 
         def call_next(changed: Mapping[str, Any] | None = None, /) -> Awaitable[ToolResult]:
             return rest(params if changed is None else changed)
 
         return await step(tool, params, context, call_next)
 
-    def handler(given: Mapping[str, Any] | None = None, /) -> Awaitable[ToolResult]:
-        return run({} if given is None else given)
-
-    return handler
+    return run
 
 
 def copied(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware
+from trunkline.call.middleware.chain import Asker, CallNext, ToolContext, ToolMiddleware
 from trunkline.call.middleware.logs import one_line
 from trunkline.errors import ConfigError
 from trunkline.tool import Tool, ToolResult
 from trunkline.tools.annotations import requires_confirmation
-
-if TYPE_CHECKING:
-    from trunkline.call.middleware.chain import Asker
 
 log = logging.getLogger("trunkline")
 CANCELLED = "Operation cancelled by user"
@@ -55,7 +52,7 @@ async def refusal(
             asker = elicitation or context.elicitation
             if asker is None:
                 context.refused = NOBODY
-            elif await _agreed(asker, tool, params, context, timeout=timeout, labels=labels):
+            elif await _agreed(asker, tool, params, context.server or tool.server, timeout, labels):
                 context.confirmed = True
             else:
                 context.refused = CANCELLED
@@ -68,19 +65,13 @@ def cancelled(tool: Tool, why: str) -> ToolResult:
 
 
 async def _agreed(
-    elicitation: Asker,
-    tool: Tool,
-    params: Mapping[str, Any],
-    context: ToolContext,
-    *,
-    timeout: float,
-    labels: tuple[str, str],
+    asker: Asker, tool: Tool, params: Mapping[str, Any], server: str, timeout: float, labels: tuple[str, str]
 ) -> bool:
     try:
-        answer = await elicitation.confirm(
+        answer = await asker.confirm(
             _question(tool, params),
             tool_name=tool.name,
-            server_id=context.server or tool.server,
+            server_id=server,
             confirm_label=labels[0],
             cancel_label=labels[1],
             timeout=timeout,

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from trunkline.call.middleware.chain import ToolContext, ToolMiddleware, copied, create_tool_middleware_chain
 from trunkline.call.middleware.confirm import confirmation_middleware
-from trunkline.call.middleware.function import run_function
 from trunkline.call.middleware.logs import logging_middleware
 from trunkline.call.middleware.validate import validation_middleware
 from trunkline.call.middleware.wrap import ToolWrapperOptions, is_wrapped, wrap_tool_with_elicitation
-from trunkline.errors import ConfigError, InvalidArgumentsError, UnknownNameError
+from trunkline.errors import ConfigError, InvalidArgumentsError, TrunklineError, UnknownNameError
+from trunkline.questions.kinds import ElicitationHandler
 from trunkline.questions.manager import ElicitationManager
 from trunkline.tool import Tool, ToolResult
-
-if TYPE_CHECKING:
-    from trunkline.questions.kinds import ElicitationHandler
+from trunkline.workers import run
 
 _QUIET = ToolWrapperOptions(enable_logging=False)
 
@@ -103,14 +101,25 @@ class ToolIntegrationManager:
             elicitation=asked.elicitation or self._elicitation, server=asked.server or tool.server, attempt=1
         )
 
-        async def run(given: Mapping[str, Any] | None = None, /) -> ToolResult:
-            return await run_function(tool, dict(given or {}))
+        async def end(given: Mapping[str, Any] | None = None, /) -> ToolResult:
+            return await _outcome(tool, dict(given or {}))
 
-        return await self._chain(tool, copied(params or {}), call, run)
+        return await self._chain(tool, copied(params or {}), call, end)
 
     def _meant(self, name: str) -> str:
         close = difflib.get_close_matches(name[:100], self._tools, n=3)
         return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+async def _outcome(tool: Tool, params: dict[str, Any]) -> ToolResult:
+    """What the function answers; what it raises becomes a failed result, but our own errors are let through."""
+    assert tool.execute is not None, "a tool without a function is not registered"
+    try:
+        return ToolResult.of(await run(tool.execute, params))
+    except TrunklineError:
+        raise
+    except Exception as error:  # noqa: BLE001 - it is somebody else's code, and a failing tool is a result
+        return ToolResult.failed(str(error) or type(error).__name__, tool_name=tool.name, error=type(error).__name__)
 
 
 global_tool_integration_manager = ToolIntegrationManager(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from trunkline.balance.budget import RetryBudget
 from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware
 from trunkline.call.middleware.confirm import cancelled, refusal
 from trunkline.call.middleware.deadline import create_timeout_middleware
 from trunkline.call.middleware.logs import logging_middleware
-from trunkline.call.middleware.retry import Budget, create_retry_middleware
+from trunkline.call.middleware.retry import create_retry_middleware
 from trunkline.call.middleware.validate import create_validation_middleware
 from trunkline.config.options import MiddlewareSection
 from trunkline.model import Entry
@@ -22,7 +23,7 @@ _MOST = 10_000
 class Policy:
     """Chooses by what is known of a tool; tools of which the same is known share what was chosen."""
 
-    def __init__(self, config: MiddlewareSection, own: Sequence[ToolMiddleware], budget: Budget) -> None:
+    def __init__(self, config: MiddlewareSection, own: Sequence[ToolMiddleware], budget: RetryBudget) -> None:
         self._config, self._own, self._budget = config, own, budget
         self._chosen: dict[tuple[object, ...], tuple[ToolMiddleware, ...]] = {}
         self._usual = config.confirm in ("marked", "never") and not (

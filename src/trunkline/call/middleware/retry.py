@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
+from trunkline.balance.budget import RetryBudget
 from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware
 from trunkline.errors import (
     AuthorizationNeededError,
@@ -20,24 +21,12 @@ from trunkline.tool import Tool, ToolResult
 from trunkline.tools.annotations import is_safe_to_retry
 
 
-class Budget(Protocol):
-    """Keeps retries a small part of all calls, so that they do not finish off a server that struggles."""
-
-    def deposit(self) -> None:
-        """A call was made."""
-        ...
-
-    def withdraw(self) -> bool:
-        """Whether there is room for one retry; if so, it is taken."""
-        ...
-
-
 def create_retry_middleware(
     max_retries: int = 3,
     delay: float = 1.0,
     *,
     max_delay: float = 30.0,
-    budget: Budget | None = None,
+    budget: RetryBudget | None = None,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     random: Random | None = None,
 ) -> ToolMiddleware:

@@ -69,20 +69,15 @@ def _field(name: str, schema: Mapping[str, Any]) -> FormField | None:
     if options:
         return FormField(name, label, "select", True, options=options, description=about)
     match rules.get("type"), rules.get("format"):
-        case "integer", _:
-            return FormField(name, label, "integer", True, description=about)
-        case "number", _:
-            return FormField(name, label, "number", True, description=about)
-        case "boolean", _:
-            return FormField(name, label, "boolean", True, description=about)
-        case "string", "date":
-            return FormField(name, label, "date", True, description=about)
-        case "string", "password":
-            return FormField(name, label, "password", True, description=about)
+        case ("integer" | "number" | "boolean") as type_, _:
+            pass
+        case "string", ("date" | "password") as type_:
+            pass
         case "string", _:
-            return FormField(name, label, "text", True, description=about)
+            type_ = "text"
         case _:
             return None
+    return FormField(name, label, type_, True, description=about)
 
 
 def _options(values: Any) -> tuple[SelectOption, ...]:

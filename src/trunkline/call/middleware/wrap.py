@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from trunkline.call.middleware.chain import ToolContext, marked, running
+from trunkline.call.middleware.chain import Asker, ToolContext, marked, running
 from trunkline.call.middleware.confirm import cancelled, refusal
-from trunkline.call.middleware.function import call_function
 from trunkline.call.middleware.logs import logging_middleware
 from trunkline.errors import ConfigError
 from trunkline.tool import Tool, ToolResult
 from trunkline.tools.annotations import requires_confirmation
-
-if TYPE_CHECKING:
-    from trunkline.call.middleware.chain import Asker
+from trunkline.workers import run
 
 
 @dataclass(frozen=True)
@@ -51,8 +48,8 @@ def wrap_tool_with_elicitation(tool: Tool, options: ToolWrapperOptions = DEFAULT
     inner = tool.execute.tool if isinstance(tool.execute, _Asking) else tool
     if inner.execute is None:
         raise ConfigError(f"Tool {tool.name!r} has no function.", hint="Give it an `execute`.")
-    inner = dataclasses.replace(tool, execute=inner.execute)
-    return dataclasses.replace(tool, execute=_Asking(inner, options))
+    plain = dataclasses.replace(tool, execute=inner.execute)
+    return dataclasses.replace(tool, execute=_Asking(plain, inner.execute, options))
 
 
 def wrap_tools_with_elicitation(
@@ -70,6 +67,7 @@ def is_wrapped(tool: Tool) -> bool:
 @dataclass(frozen=True)
 class _Asking:
     tool: Tool
+    execute: Callable[..., Any]
     options: ToolWrapperOptions
 
     async def __call__(self, params: dict[str, Any]) -> Any:
@@ -90,4 +88,4 @@ class _Asking:
                 return cancelled(self.tool, why)
         # What the function calls itself is another call: nobody has agreed to that.
         with marked(None):
-            return await call_function(self.tool, params)
+            return await run(self.execute, params)

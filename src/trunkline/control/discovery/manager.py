@@ -28,14 +28,14 @@ from trunkline.control.discovery.tool_info import EnhancedToolInfo, read_definit
 from trunkline.control.history import History
 from trunkline.control.multi_server import MultiServerManager
 from trunkline.errors import ConfigError, TrunklineError
-from trunkline.events import Audible, Emitter
+from trunkline.events import Emitter
 from trunkline.model import Entry, Snapshot, State
 from trunkline.tool import Annotations, Safety
 from trunkline.tools.annotations import validate_annotations
 from trunkline.wire.members import decode_object
 
 
-class EnhancedToolDiscovery(Audible):
+class EnhancedToolDiscovery:
     """Every tool of every server that was discovered; records are frozen, lists are the caller's own.
 
     A hub has one that follows its servers and its calls: `hub.discovery`.
@@ -53,6 +53,7 @@ class EnhancedToolDiscovery(Audible):
         self.history = history or History(clock=clock)
         """How tools changed."""
         self._events = Emitter(ToolDiscovered, AnnotationsUpdated, ToolChanged)
+        self.on, self.off = self._events.on, self._events.off
         self.history.on(ToolChanged, self._events.emit)
         self._clock = clock
         self._counts: dict[Key, Count] = {}

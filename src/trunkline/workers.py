@@ -1,4 +1,4 @@
-"""Runs an author's functions: async ones on the loop, others in threads that never hold up the end of the program."""
+"""Runs others' functions: async ones on the loop, the rest in threads that never hold up the end of the program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def run(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Call a function and wait for its result; a thread whose caller is gone finishes by itself."""
     if is_async(function):
         return await function(*args, **named)
-    result = await _in_thread(functools.partial(function, *args, **named))
+    result = await in_thread(functools.partial(function, *args, **named))
     return await result if inspect.isawaitable(result) else result
 
 
@@ -62,7 +62,8 @@ class Workers:
 _workers = Workers(MOST)
 
 
-async def _in_thread(function: Callable[[], Any]) -> Any:
+def in_thread(function: Callable[[], Any]) -> asyncio.Future[Any]:
+    """Have a function called in a thread; what it returns, or raises, is the future's."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
@@ -91,4 +92,4 @@ async def _in_thread(function: Callable[[], Any]) -> Any:
             loop.call_soon_threadsafe(settle, result, error)
 
     _workers.start(job)
-    return await future
+    return future
