@@ -80,7 +80,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "discover": ("discover",),
     "search": ("search",),
     "use": ("exec", "test"),
-    "doctor.command": ("doctor",),
+    "doctor": ("doctor",),
     "edit": ("add", "remove"),
     "create": ("create-server",),
     "install": ("install",),
