@@ -9,14 +9,15 @@ import logging
 import os
 import pty
 import sys
-from collections.abc import Generator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import pytest
 
+from tests.harness import gateway
 from trunkline.cli.main import main
 
 
@@ -54,6 +55,29 @@ def typed(*words: str, env: Mapping[str, str], answers: str) -> Done:
     finally:
         os.close(far)
         os.close(near)
+
+
+@contextlib.contextmanager
+def running_gateway(home: Path, servers: dict[str, Any], **options: Any) -> Generator[str]:
+    """A gateway in a thread of this process, whose servers had their first try; its address."""
+    started: Future[tuple[str, Callable[[], object]]] = Future()
+
+    async def serve() -> None:
+        async with gateway(home, servers, **options) as opened:
+            loop, ended = asyncio.get_running_loop(), asyncio.Event()
+            started.set_result((opened.url, lambda: loop.call_soon_threadsafe(ended.set)))
+            await ended.wait()
+
+    with ThreadPoolExecutor(1) as thread:
+        served = thread.submit(asyncio.run, serve())
+        wait((started, served), return_when=FIRST_COMPLETED)
+        if served.done():
+            served.result()  # why it did not start
+        url, end = started.result()
+        try:
+            yield url
+        finally:
+            end()
 
 
 class Inside:

@@ -13,9 +13,9 @@ import aiohttp
 import pytest
 
 from tests.call.stages.till import teller
-from tests.cli.inside import run
+from tests.cli.inside import run, running_gateway
 from tests.cli.stand_in import stand_in
-from tests.harness import TRUNKLINE, ModernCaller, faulty, faulty_http, trunkline_up
+from tests.harness import TRUNKLINE, ModernCaller, faulty, faulty_http
 from trunkline.cli.main import main
 
 
@@ -285,7 +285,8 @@ async def test_a_running_gateway_is_asked_how_calls_went(home: dict[str, str]) -
         "servers": {name: a_teller(home, name) for name in ("a", "b")},
         "groups": {"bank": {"servers": ["a", "b"], "strategy": "failover-only", "priorities": {"b": 1}}},
     }
-    with trunkline_up(folder / "up", document) as (url, _):
+    gateway, sections = document["gateway"], {"groups": document["groups"]}
+    with running_gateway(folder / "up", document["servers"], sections=sections, **gateway) as url:
         async with aiohttp.ClientSession() as http:
             caller = ModernCaller(url, http, token=document["gateway"]["token"])
             await all_reached(url, http, caller.headers["authorization"])
