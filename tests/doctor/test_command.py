@@ -19,8 +19,8 @@ from tests.doctor.scene import GOOD, Machine
 from tests.harness import TRUNKLINE, faulty
 from trunkline.cli.main import main
 from trunkline.clients.place import Around
-from trunkline.doctor.codes import CODES
 from trunkline.doctor.diagnosis import Case, diagnose
+from trunkline.doctor.finding import CODES
 
 PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
 

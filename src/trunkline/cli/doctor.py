@@ -12,7 +12,7 @@ from trunkline.cli.doctor_report import ProgressLine, print_diagnosis
 from trunkline.cli.open import config_file, run
 from trunkline.cli.output import say
 from trunkline.doctor.diagnosis import Case, Diagnosis, diagnose
-from trunkline.doctor.mend import apply
+from trunkline.doctor.finding import apply
 from trunkline.errors import ConfigError
 
 EXAMPLES = """examples:

@@ -8,9 +8,8 @@ from typing import Any
 
 from trunkline.cli.output import print_json, say
 from trunkline.clients.secret import printable
-from trunkline.doctor.codes import Severity
 from trunkline.doctor.diagnosis import Diagnosis
-from trunkline.doctor.finding import Finding
+from trunkline.doctor.finding import Finding, Severity
 
 MARKS = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}
 

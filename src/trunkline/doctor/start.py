@@ -7,9 +7,8 @@ from pathlib import Path
 
 from trunkline.clients.secret import shown_command
 from trunkline.config.options import ServerSpec
-from trunkline.doctor.codes import Severity
-from trunkline.doctor.finding import Finding
-from trunkline.doctor.runtime import DOWNLOADERS
+from trunkline.doctor.finding import Finding, Severity
+from trunkline.doctor.program import DOWNLOADERS
 from trunkline.doctor.watch import Witness
 from trunkline.doctor.words import excerpt, is_downloading, listens, meaning_of
 from trunkline.errors import TrunklineError, UpstreamTimeoutError
