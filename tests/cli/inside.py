@@ -10,7 +10,7 @@ import os
 import pty
 import sys
 from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -70,9 +70,7 @@ def running_gateway(home: Path, servers: dict[str, Any], **options: Any) -> Gene
 
     with ThreadPoolExecutor(1) as thread:
         served = thread.submit(asyncio.run, serve())
-        wait((started, served), return_when=FIRST_COMPLETED)
-        if served.done():
-            served.result()  # why it did not start
+        served.add_done_callback(lambda ended: started.done() or started.set_exception(ended.exception()))
         url, end = started.result()
         try:
             yield url

@@ -47,7 +47,7 @@ def answer(tools: dict[str, str], message: dict[str, Any]) -> dict[str, Any] | N
     match message["method"]:
         case "initialize":
             info = {"name": "stand-in", "version": "1"}
-            more = {"resources": {}, "prompts": {}} if tools is TOOLS["notes"] else {}
+            more: dict[str, Any] = {"resources": {}, "prompts": {}} if tools is TOOLS["notes"] else {}
             result: dict[str, Any] = {
                 "protocolVersion": "2025-06-18",
                 "capabilities": {"tools": {}, **more},

@@ -13,7 +13,7 @@ from tests.call.stages.till import teller
 from tests.cli.inside import Inside
 from tests.cli.stand_in import stand_in
 from tests.harness import faulty
-from trunkline.cli.last_look import LastLook, News, news_of
+from trunkline.cli.discover import LastLook, News, news_of
 from trunkline.control.change import ToolChange
 
 COIN = {"name": "toss_coin", "description": "Toss a coin.", "inputSchema": {"type": "object"}}

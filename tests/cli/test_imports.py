@@ -15,7 +15,7 @@ import pytest
 from tests.cli.inside import run, typed
 from tests.cli.stand_in import stand_in
 from tests.harness import faulty
-from trunkline.cli.ask import chosen
+from trunkline.cli.console import chosen
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trunkline.cli.output import say
+from trunkline.cli.console import say
 from trunkline.errors import ConfigError
 from trunkline.wire.members import decode_object
 

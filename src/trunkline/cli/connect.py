@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
+import sys
 import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit
 
-from trunkline.cli.ask import agrees, can_ask
-from trunkline.cli.clients import Ours, check_clients, here, ours
-from trunkline.cli.output import print_json, print_table, say
+from trunkline.cli.console import agrees, can_ask, print_json, print_table, say
+from trunkline.cli.open import config_file
 from trunkline.clients.backup import Backup, backups, changed_since, restore, settle, write
 from trunkline.clients.client import CLIENTS, Client
 from trunkline.clients.connection import Change, address_of, difference, gateway_url, own_entry, plan, taken_back
@@ -19,7 +24,8 @@ from trunkline.clients.document import Document
 from trunkline.clients.file import check_writable, look
 from trunkline.clients.place import Around, Place, places, target
 from trunkline.clients.secret import printable
-from trunkline.config.options import default_home
+from trunkline.config.options import Config, default_home
+from trunkline.config.reading import load, read_document, user_file
 from trunkline.errors import ConfigError
 
 CONNECT_EXAMPLES = """examples:
@@ -232,3 +238,70 @@ def _take_out(backup: Backup) -> int:
 def _place_of(backup: Backup, around: Around) -> Place | None:
     known = [*places(backup.client, around), *(target(backup.client, around, project=where) for where in (False, True))]
     return next((place for place in known if place is not None and place.path == backup.path), None)
+
+
+TOKEN = "TRUNKLINE_GATEWAY_TOKEN"  # noqa: S105 - the name of a variable
+
+
+@dataclass(frozen=True)
+class Ours:
+    """Our own configuration, as it is in the file and as it is meant."""
+
+    path: Path
+    config: Config
+    servers: Mapping[str, Mapping[str, Any]]
+    """The servers as they are written, variables and all."""
+    token: str = ""
+    """The environment variable of the gateway's token; empty when there is no token."""
+
+    @property
+    def urls(self) -> list[str]:
+        """Where the gateway is."""
+        try:
+            return [gateway_url(self.config.gateway)]
+        except ConfigError:
+            return []
+
+
+def here() -> Around:
+    """This machine, this user, this folder."""
+    home = os.environ.get("HOME") or os.environ.get("USERPROFILE") or "~"
+    return Around(Path(home).expanduser(), Path.cwd(), os.environ, sys.platform)
+
+
+def ours(options: argparse.Namespace) -> Ours:
+    """The file that was named or is found; without any, the one that will be made."""
+    path = config_file(options)
+    if path is None or not path.exists():
+        made = path or user_file(os.environ)
+        config = load(None, env=os.environ)
+        return Ours(made, config, {}, TOKEN if config.gateway.token else "")
+    document = read_document(path)
+    config = load(path, env=os.environ)
+    return Ours(path, config, _tables(document.get("servers")), _token(document, config))
+
+
+def check_clients(names: Iterable[str]) -> list[str]:
+    """The clients by name, or all of them."""
+    chosen = list(names)
+    for name in chosen:
+        if name not in CLIENTS:
+            close = difflib.get_close_matches(name, list(CLIENTS), 1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"Known are: {', '.join(CLIENTS)}."
+            raise ConfigError(f"There is no client {name!r}.", hint=hint)
+    return chosen or list(CLIENTS)
+
+
+def _token(document: Mapping[str, Any], config: Config) -> str:
+    if not config.gateway.token and not config.gateway.users:
+        return ""
+    written = _tables({"gateway": document.get("gateway")}).get("gateway", {}).get("token", "")
+    found = re.fullmatch(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}", str(written))
+    return found[1] if found else TOKEN
+
+
+def _tables(value: Any) -> dict[str, dict[str, Any]]:
+    if not isinstance(value, dict):
+        return {}
+    tables = cast("dict[str, Any]", value)
+    return {name: cast("dict[str, Any]", table) for name, table in tables.items() if isinstance(table, dict)}

@@ -15,9 +15,8 @@ from typing import Any
 from trunkline.authoring.starter.files import installed_from
 from trunkline.authoring.starter.names import module_name
 from trunkline.authoring.starter.project import Project
-from trunkline.cli.ask import agrees, can_ask
+from trunkline.cli.console import agrees, can_ask, print_json, say
 from trunkline.cli.open import config_file
-from trunkline.cli.output import print_json, say
 from trunkline.config.file import read_file, servers_of
 from trunkline.config.reading import user_file
 from trunkline.errors import ConfigError

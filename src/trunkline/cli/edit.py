@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trunkline.cli.ask import agrees, can_ask
-from trunkline.cli.manifest_flags import add_manifest_flags
+from trunkline.cli.console import agrees, can_ask, print_json, say
 from trunkline.cli.open import config_file
-from trunkline.cli.output import print_json, say
 from trunkline.config.file import read_file, servers_of, write_file
 from trunkline.config.reading import parse, user_file
 from trunkline.errors import ConfigError
@@ -162,3 +161,25 @@ def _split(pair: str, mark: str, flag: str) -> tuple[str, str]:
     if not found or not key.strip():
         raise ConfigError(f"{flag} wants NAME{mark}VALUE.")
     return key.strip(), value.strip()
+
+
+def add_manifest_flags(parser: argparse.ArgumentParser, needed: Sequence[argparse.Action]) -> None:
+    """Add them; `needed` are the arguments that a manifest makes superfluous."""
+
+    class Manifest(argparse.Action):
+        def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+            namespace.manifest = values
+            for action in needed:
+                action.required = False
+
+    parser.add_argument(
+        "--manifest",
+        action=Manifest,
+        metavar="PATH|URL",
+        help="add what a server.json or plugin.json describes; its command is shown, and nothing is run",
+    )
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="answer what a manifest asks")
+    parser.add_argument(
+        "--package", default="", metavar="NAME", help="which of a manifest's packages, such as npm or 2"
+    )
+    parser.add_argument("--yes", "-y", action="store_true", help="agree to the command that a manifest wants to run")

@@ -8,10 +8,9 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trunkline.cli.ask import agrees, answer, can_ask
+from trunkline.cli.console import agrees, answer, can_ask, print_json, say
 from trunkline.cli.edit import put_server
 from trunkline.cli.open import config_file
-from trunkline.cli.output import print_json, say
 from trunkline.cli.secret import ask_secret, here
 from trunkline.config.file import read_file, servers_of
 from trunkline.config.options import ServerSpec

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from trunkline.cli.console import first_line, print_json, print_table, say
 from trunkline.cli.open import config_file, run
-from trunkline.cli.output import first_line, print_json, print_table, say
-from trunkline.config.options import Config
+from trunkline.config.options import Config, ServerSpec
 from trunkline.config.reading import load
 from trunkline.errors import ManifestError, UnknownNameError, UnreachableError
 from trunkline.install.manifests.manifest import Variable
@@ -238,3 +239,17 @@ def _described(variable: Variable, *, environment: bool) -> str:
     kind += ["secret"] if variable.secret else ["from the environment alone"] if environment else []
     kind += [f"default {variable.default}"] if variable.default else []
     return f"{is_set}{variable.name} ({', '.join(kind)}) {variable.description}".rstrip()
+
+
+def entry_of(spec: ServerSpec) -> RegistryEntry | None:
+    """The entry that a server was installed from, or might have been; `None` for one that we do not know."""
+    words = (spec.command, *spec.args)
+    return next((entry for entry in get_all_well_known_servers() if is_from(entry, words, spec.url)), None)
+
+
+def is_from(entry: RegistryEntry, words: Sequence[str], url: str) -> bool:
+    """Whether a command or an address is that of an entry, in whatever version."""
+    if entry.url and url == entry.url:
+        return True
+    packages = [package for package in (entry.npm_package, entry.pypi_package) if package]
+    return any(re.fullmatch(re.escape(package) + r"([@=\[~<>!].*)?", word) for package in packages for word in words)

@@ -8,8 +8,7 @@ import os
 import sys
 from typing import Any
 
-from trunkline.cli.ask import no_answer
-from trunkline.cli.output import print_json, say
+from trunkline.cli.console import no_answer, print_json, say
 from trunkline.config.options import default_home
 from trunkline.config.secrets import LARGEST_VALUE, Secrets, check_name
 from trunkline.errors import ConfigError

@@ -6,8 +6,8 @@ import argparse
 import json
 from typing import Any
 
+from trunkline.cli.console import MARKS, print_json, print_table, say
 from trunkline.cli.open import config_to_look_at, hint_to_begin, opened, run
-from trunkline.cli.output import MARKS, print_json, print_table, say
 from trunkline.config.options import Config
 from trunkline.control.merging import options_of
 from trunkline.gateway.admin import count, summary
@@ -107,7 +107,7 @@ def _servers(options: argparse.Namespace) -> int:
 
 def _categories(view: ServerView, config: Config) -> set[str]:
     """What a server is for: as the catalogue has it, and by the kinds of its tools."""
-    from trunkline.cli.origin import entry_of
+    from trunkline.cli.registry import entry_of
 
     spec = config.servers[view.name]
     entry, said = entry_of(spec), spec.tools

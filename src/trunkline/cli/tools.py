@@ -6,12 +6,14 @@ import argparse
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
+from trunkline.cli.console import first_line, print_json, print_table, say
 from trunkline.cli.open import check_server, config_to_look_at, hint_to_begin, only, opened, run
-from trunkline.cli.output import first_line, print_json, print_table, say
 from trunkline.cli.show import WELL, add_timeout
 from trunkline.config.options import Config, ServerSpec
+from trunkline.control.change import ToolChange
 from trunkline.model import Entry
 from trunkline.tools.annotations import get_annotation_summary, get_tool_safety_level
 from trunkline.tools.categories import infer_category
@@ -45,8 +47,6 @@ def _tools(options: argparse.Namespace) -> int:
     if options.server:
         check_server(config, options.server, looks=True)
     if options.changes:
-        from trunkline.cli.changes import show_changes
-
         return show_changes(config, options)
     started = config if options.tokens else only(config, options.server)  # what callers are shown depends on all
     tools, view, away = run(lambda: _collect(started, options.timeout))
@@ -117,7 +117,7 @@ def _wanted(tool: ShownTool, options: argparse.Namespace) -> bool:
 
 def _server_tags(config: Config) -> dict[str, frozenset[str]]:
     """The catalogue's tags by server, and by group those of all its servers."""
-    from trunkline.cli.origin import entry_of
+    from trunkline.cli.registry import entry_of
 
     def tags(specs: Iterable[ServerSpec]) -> frozenset[str]:
         return frozenset(tag for spec in specs if (entry := entry_of(spec)) for tag in entry.tags)
@@ -147,3 +147,35 @@ async def _collect(config: Config, seconds: float) -> tuple[list[Entry], tuple[E
             view.name: f"{view.state.value}. {view.reason}".strip() for view in hub.servers() if view.state not in WELL
         }
         return await hub.tools(), hub.view().tools, away
+
+
+def show_changes(config: Config, options: argparse.Namespace) -> int:
+    """Start the servers, note what they changed meanwhile, and print all that is remembered, the newest first."""
+    changes = run(lambda: _collect_changes(only(config, options.server), options.timeout))
+    found = [change for change in changes if _is_wanted(change, config, options)]
+    if options.format == "json":
+        print_json({"changes": [{**asdict(change), "when": _time_of(change)} for change in found]})
+    elif options.format == "compact":
+        for change in found:
+            print(f"{_time_of(change)} {change.server} {change.tool} {','.join(change.what)}")
+    else:
+        rows = [[_time_of(change), change.server, change.tool, ", ".join(change.what)] for change in found]
+        print_table(("time", "server", "tool", "what changed"), rows)
+        say(f"{len(found)} changes." if found else "No changes since the servers were first seen.")
+    return 0
+
+
+async def _collect_changes(config: Config, seconds: float) -> list[ToolChange]:
+    async with opened(config, seconds) as hub:
+        return await hub.history.changes()
+
+
+def _is_wanted(change: ToolChange, config: Config, options: argparse.Namespace) -> bool:
+    group = config.groups.get(options.server or "")
+    servers = group.servers if group else (options.server,) if options.server else tuple(config.servers)
+    words = (options.search or "").lower().split()
+    return change.server in servers and all(word in change.tool.lower() for word in words)
+
+
+def _time_of(change: ToolChange) -> str:
+    return datetime.fromtimestamp(change.when).astimezone().isoformat(timespec="seconds")

@@ -9,8 +9,8 @@ import signal
 import sys
 from typing import Any
 
+from trunkline.cli.console import print_json
 from trunkline.cli.open import config_file
-from trunkline.cli.output import print_json
 from trunkline.cli.running import Running, running_at
 from trunkline.cli.screen import FullScreen, Style, can_move, fit
 from trunkline.cli.top_view import age, board, server_table, summary, tool_table

@@ -11,8 +11,8 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from trunkline.cli.console import say
 from trunkline.cli.open import config_file, run
-from trunkline.cli.output import say
 from trunkline.config.options import Config, GatewayConfig, ServerSpec, default_home
 from trunkline.config.options import options as options_of
 from trunkline.config.reading import load, user_file
