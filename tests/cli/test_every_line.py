@@ -24,7 +24,7 @@ from tests.cli import stand_in
 from tests.cli.inside import Done, Inside, run
 from tests.harness import TRUNKLINE, faulty
 from trunkline.cli.completion import commands_of
-from trunkline.cli.main import MODULES, parser
+from trunkline.cli.main import COMMANDS, parser
 
 GITHUB = "https://api.githubcopilot.com/mcp/"
 INSTALL_GITHUB = "trunkline install github"
@@ -338,13 +338,22 @@ def test_a_command_loads_no_other() -> None:
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
     assert "trunkline.cli.show" in loaded
-    assert not {"trunkline.cli.install", "trunkline.cli.doctor", "trunkline.cli.discover"} & {*loaded}
+    assert not {"trunkline.cli.install", "trunkline.cli.doctor", "trunkline.cli.discover", "trunkline.hub"} & {*loaded}
+
+
+def test_help_loads_no_command() -> None:
+    code = "import sys; from trunkline.cli.main import parser; parser('--help').format_help(); print(*sys.modules)"
+
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+    ours = {name for name in loaded if name.startswith("trunkline.")}
+    assert ours == {"trunkline.cli", "trunkline.cli.main", "trunkline.version"}
 
 
 def test_every_command_is_known_by_its_module() -> None:
     everything = {command.path for command in commands_of(parser(), ()) if len(command.words) == 1}
 
-    assert everything == {name for names in MODULES.values() for name in names}
+    assert everything == {*COMMANDS}
     for name in everything:
         alone = {command.words[0] for command in commands_of(parser(name), ()) if command.words}
         assert name in alone

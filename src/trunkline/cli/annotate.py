@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from trunkline.cli.console import print_json, print_table, say
+from trunkline.cli.main import Commands
 from trunkline.cli.open import (
     check_server,
     config_file,
@@ -47,12 +48,11 @@ VALUES: dict[str, tuple[type[Any], str]] = {
 }
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    annotate = commands.add_parser(
+    annotate = commands.add(
         "annotate",
-        parents=[common, formatted],
-        help="say how tools behave, or see what is known of it",
+        commands.formatted,
         description="Say how a tool behaves: `trunkline annotate --tool delete_note --destructive`. It is kept in the "
         "configuration, counts before what the server says, and is shown to callers.",
     )

@@ -16,6 +16,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from trunkline.cli.console import agrees, can_ask, print_json, print_table, say
+from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file
 from trunkline.clients.backup import Backup, backups, changed_since, restore, settle, write
 from trunkline.clients.client import CLIENTS, Client
@@ -43,17 +44,14 @@ UNDO_EXAMPLES = """examples:
 CODES = "\nExit codes: 0 done, 1 nothing to do or declined, 2 wrong use, or a file that cannot be changed."
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the commands that write into other clients' files."""
-    raw = argparse.RawDescriptionHelpFormatter
-    connect = commands.add_parser(
+    connect = commands.add(
         "connect",
-        parents=[common, formatted],
-        help="let Claude, Cursor, VS Code and others use Trunkline",
+        commands.formatted,
         description="Write Trunkline into a client's configuration as one server. Everything else in the file stays "
         "as it is, what it was is kept, and `trunkline undo` brings it back.",
-        epilog=CONNECT_EXAMPLES + CODES,
-        formatter_class=raw,
+        examples=CONNECT_EXAMPLES + CODES,
     )
     connect.add_argument("client", nargs="?", metavar="CLIENT", help=f"one of: {', '.join(CLIENTS)}")
     connect.add_argument("--list", action="store_true", help="show who is connected, and where")
@@ -66,14 +64,12 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
     connect.add_argument("--dry-run", action="store_true", help="only show what would change")
     connect.add_argument("--yes", "-y", action="store_true", help="do not ask")
     connect.set_defaults(run=_connect)
-    undo = commands.add_parser(
+    undo = commands.add(
         "undo",
-        parents=[common],
-        help="take back the last `connect`",
+        commands.common,
         description="Put a client's configuration back as it was before the last `trunkline connect`, to the byte. In "
         "a file that somebody else changed since, only what `connect` wrote is taken back.",
-        epilog=UNDO_EXAMPLES + CODES,
-        formatter_class=raw,
+        examples=UNDO_EXAMPLES + CODES,
     )
     undo.add_argument("client", nargs="?", metavar="CLIENT", help="of this client (default: the last of all)")
     undo.add_argument(

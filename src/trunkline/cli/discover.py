@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from trunkline.cli.console import MARKS, first_line, print_json, say
+from trunkline.cli.main import Commands
 from trunkline.cli.open import check_server, config_to_look_at, hint_to_begin, only, opened, run
 from trunkline.cli.show import WELL, add_timeout
 from trunkline.clients.secret import printable
@@ -33,12 +34,11 @@ OTHERS = {
 }
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    discover = commands.add_parser(
+    discover = commands.add(
         "discover",
-        parents=[common, formatted],
-        help="see what the servers offer, and what is new",
+        commands.formatted,
         description="Start the servers, and show what each offers: tools, resources and prompts, and which tools are "
         "new, changed or gone since you last did so. Exit code 3 means that none can be reached.",
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 from trunkline.cli.connect import here
 from trunkline.cli.console import agrees, can_ask, print_json, say
+from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file, run
 from trunkline.clients.secret import printable
 from trunkline.doctor.diagnosis import Case, Diagnosis, diagnose
@@ -28,16 +29,14 @@ Every code is explained in docs/doctor.md. Exit codes: 0 all is well, 1 somethin
 """
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    doctor = commands.add_parser(
+    doctor = commands.add(
         "doctor",
-        parents=[common, formatted],
-        help="find out why something does not work, and what to do",
+        commands.formatted,
         description="Start every server, look at the configuration, the gateway and our own files, and say what is "
         "wrong, what was seen and what to do. Nothing is changed unless you say --fix.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     doctor.add_argument("servers", nargs="*", metavar="SERVER", help="only these (default: everything)")
     doctor.add_argument("--fix", action="store_true", help="set right what is safe and can be undone; asks before each")

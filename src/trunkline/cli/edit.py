@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.cli.console import agrees, can_ask, print_json, say
+from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file
 from trunkline.config.file import read_file, servers_of, write_file
 from trunkline.config.reading import parse, user_file
@@ -19,12 +20,11 @@ from trunkline.errors import ConfigError
 _SAID = ("command", "args", "url", "env", "headers", "cwd", "transport")
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the commands that write."""
-    add = commands.add_parser(
+    add = commands.add(
         "add",
-        parents=[common, formatted],
-        help="add a server",
+        commands.formatted,
         description="Add a server: `trunkline add time uvx mcp-server-time`, or `trunkline add docs https://host/mcp`, "
         "or what a manifest describes: `trunkline add --manifest ./plugins/github`. The command may be one text in "
         "quotes. To add the same once more changes nothing.",
@@ -38,8 +38,8 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
     ]
     _add_flags(add)
     add_manifest_flags(add, needed)
-    add.set_defaults(run=partial(_add, common=common, formatted=formatted))
-    remove = commands.add_parser("remove", parents=[common, formatted], help="remove a server")
+    add.set_defaults(run=partial(_add, formatted=commands.formatted))
+    remove = commands.add("remove", commands.formatted)
     remove.add_argument("name", help="the server, as `trunkline list` calls it")
     remove.add_argument(
         "--force", "-f", "--yes", "-y", action="store_true", help="do not ask, as without a terminal nobody is"
@@ -55,14 +55,14 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace a server of the same name")
 
 
-def _add(options: argparse.Namespace, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> int:
+def _add(options: argparse.Namespace, formatted: argparse.ArgumentParser) -> int:
     if options.manifest:
         from trunkline.cli.manifest import add_manifest
 
         return add_manifest(options)
     if options.args and options.address.startswith(("http://", "https://")):
         # A remote server has no arguments of its own, so what follows its address is meant for us.
-        behind = argparse.ArgumentParser(prog="trunkline add", parents=[common, formatted])
+        behind = argparse.ArgumentParser(prog="trunkline add", parents=[formatted])
         _add_flags(behind)
         options = behind.parse_args(options.args, argparse.Namespace(**{**vars(options), "args": []}))
     path = config_file(options) or user_file(os.environ)

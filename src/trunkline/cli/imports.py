@@ -13,6 +13,7 @@ from typing import Any
 
 from trunkline.cli.connect import Ours, check_clients, here, ours
 from trunkline.cli.console import agrees, answer, ask, can_ask, chosen, is_yes, print_json, print_table, say
+from trunkline.cli.main import Commands
 from trunkline.cli.tokens import Cost, Weight, weigh
 from trunkline.clients.client import CLIENTS
 from trunkline.clients.guess import read_any
@@ -34,16 +35,14 @@ EXAMPLES = """examples:
 """
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    takes = commands.add_parser(
+    takes = commands.add(
         "import",
-        parents=[common, formatted],
-        help="take over the servers of Claude, Cursor, VS Code and others",
+        commands.formatted,
         description="Find the servers that other clients are configured with, show what they cost a model in every "
         "request, and write those you choose into trunkline.toml. The clients' own files are not changed.",
-        epilog=EXAMPLES + "\nExit codes: 0 done, 1 nothing found or declined, 2 wrong use.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES + "\nExit codes: 0 done, 1 nothing found or declined, 2 wrong use.",
     )
     takes.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of: {', '.join(CLIENTS)} (default: all)")
     takes.add_argument("--from", dest="file", metavar="FILE", help="read this file instead")

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from trunkline.cli.console import agrees, answer, can_ask, print_json, say
 from trunkline.cli.edit import put_server
+from trunkline.cli.main import Commands
 from trunkline.cli.manifest import plain
 from trunkline.cli.open import config_file, opened, run
 from trunkline.cli.registry import client_for, find_entry, is_from
@@ -43,16 +44,14 @@ _PROGRAMS = {
 }
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    install = commands.add_parser(
+    install = commands.add(
         "install",
-        parents=[common, formatted],
-        help="install a server of the catalogue or a registry",
+        commands.formatted,
         description="Install a server: its exact command is shown, what it wants to know is asked for, it is written "
         "into the configuration and started once. Secrets are kept as `trunkline secret` keeps them.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     install.add_argument("id", help="see `trunkline registry search`")
     install.add_argument("values", nargs="*", metavar="VALUE", help="its arguments, in their order")

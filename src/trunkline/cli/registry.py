@@ -8,9 +8,9 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from trunkline.cli.console import first_line, print_json, print_table, say
+from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file, run
 from trunkline.config.options import Config, ServerSpec
 from trunkline.config.reading import load
@@ -31,18 +31,16 @@ _EXAMPLES = """examples:
 """
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the commands that look for servers."""
-    registry = commands.add_parser(
+    registry = commands.add(
         "registry",
-        help="look for servers to install",
         description="Look for servers. The built-in catalogue answers at once; a search also asks the official "
         f"registry, and those of [registries.NAME], for at most 2 seconds. With {OFFLINE}=1 nobody is asked.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     actions = registry.add_subparsers(title="actions", metavar="ACTION", required=True)
-    both = [common, formatted]
+    both = [commands.formatted]
     search = actions.add_parser("search", parents=both, help="find servers by words of their name, tools or purpose")
     search.add_argument("query", nargs="*", help="the words")
     _add_filters(search, limit=10)

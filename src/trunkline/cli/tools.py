@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from trunkline.cli.console import first_line, print_json, print_table, say
+from trunkline.cli.main import Commands
 from trunkline.cli.open import check_server, config_to_look_at, hint_to_begin, only, opened, run
 from trunkline.cli.show import WELL, add_timeout
 from trunkline.config.options import Config, ServerSpec
@@ -19,9 +20,9 @@ from trunkline.tools.annotations import get_annotation_summary, get_tool_safety_
 from trunkline.tools.categories import infer_category
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    tools = commands.add_parser("tools", parents=[common, formatted], help="list the tools of all servers")
+    tools = commands.add("tools", commands.formatted)
     tools.add_argument("--server", metavar="NAME", help="only this server's")
     tools.add_argument("--search", metavar="TEXT", help="only those whose name or description has all these words")
     tools.add_argument("--safety", choices=("safe", "moderate", "dangerous"), help="only those of this level")

@@ -10,6 +10,7 @@ import time
 from typing import Any, cast
 
 from trunkline.cli.console import first_line, print_json, print_table, say
+from trunkline.cli.main import Commands
 from trunkline.cli.open import check_server, config_to_look_at, only, opened, read_config, run
 from trunkline.cli.show import described
 from trunkline.config.options import Config
@@ -22,13 +23,12 @@ from trunkline.tool import ToolResult
 from trunkline.wire.members import decode_object
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the commands that use tools: find them, call them, and try whether they can be called."""
-    _add_search(commands, common, formatted)
-    execute = commands.add_parser(
+    _add_search(commands)
+    execute = commands.add(
         "exec",
-        parents=[common, formatted],
-        help="call a tool",
+        commands.formatted,
         description="Call a tool: `trunkline exec time__get_current_time timezone=UTC`. Or name its server first: "
         "`trunkline exec time get_current_time timezone=UTC`.",
     )
@@ -40,7 +40,7 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
     )
     execute.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for the call (default: 60)")
     execute.set_defaults(run=_exec)
-    test = commands.add_parser("test", parents=[common, formatted], help="try whether servers can be reached")
+    test = commands.add("test", commands.formatted)
     test.add_argument("server", nargs="?", help="only this one")
     test.add_argument(
         "--timeout",
@@ -194,11 +194,10 @@ async def _try(config: Config, seconds: float) -> tuple[list[ServerView], dict[s
         return hub.servers(), {view.name: hub.last_words(view.name) for view in hub.servers()}
 
 
-def _add_search(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
-    search = commands.add_parser(
+def _add_search(commands: Commands) -> None:
+    search = commands.add(
         "search",
-        parents=[common, formatted],
-        help="find tools by what they do",
+        commands.formatted,
         description='Find tools by what they do: `trunkline search "open a pull request"`. Several queries find the '
         "best tools of each. Exit code 1 means that nothing fits.",
     )
