@@ -12,15 +12,8 @@ from typing import Any, cast
 
 from trunkline.cli.console import print_json, print_table, say
 from trunkline.cli.main import Commands
-from trunkline.cli.open import (
-    check_server,
-    config_file,
-    config_to_look_at,
-    hint_to_begin,
-    only,
-    opened,
-    run,
-)
+from trunkline.cli.open import ask_hub, check_server, config_file, config_to_look_at, hint_to_begin, only
+from trunkline.cli.tools import known_of
 from trunkline.config.file import read_file, servers_of, super_table, write_file
 from trunkline.config.options import Config
 from trunkline.config.reading import user_file
@@ -151,7 +144,7 @@ def _find(config: Config, options: argparse.Namespace, *, known: Collection[str]
         return "", options.tool
     if len(config.servers) == 1:
         return next(iter(config.servers)), options.tool
-    entries = run(lambda: _collect(config, options.timeout))
+    entries = ask_hub(config, options.timeout, lambda hub: hub.tools())
     found = {(entry.members or (entry.server,))[0]: entry for entry in entries if _named(entry, options.tool)}
     if not found:
         raise ConfigError(
@@ -180,7 +173,7 @@ def _show(options: argparse.Namespace) -> int:
     pattern = Glob((options.tool or "*").replace("*", "**"))
     entries = [
         entry
-        for entry in run(lambda: _collect(config, options.timeout))
+        for entry in ask_hub(config, options.timeout, lambda hub: hub.tools())
         if (not options.server or options.server in (entry.server, *entry.members))
         and (pattern.matches(entry.name) or _named(entry, options.tool))
     ]
@@ -222,8 +215,12 @@ def _summary(entry: Entry, *, infer: bool) -> tuple[str, str]:
 
 def _described(entry: Entry, *, infer: bool) -> dict[str, Any]:
     known = _known(entry, infer=infer)
-    said = {name: value for name, value in dataclasses.asdict(known).items() if value not in (None, "", ())}
-    return {"tool": entry.shown, "server": entry.server, "safety": get_tool_safety_level(known), "annotations": said}
+    return {
+        "tool": entry.shown,
+        "server": entry.server,
+        "safety": get_tool_safety_level(known),
+        "annotations": known_of(known),
+    }
 
 
 def _validate(entries: list[Entry], options: argparse.Namespace) -> int:
@@ -236,11 +233,6 @@ def _validate(entries: list[Entry], options: argparse.Namespace) -> int:
             print(f"{shown}: {' '.join(problems)}")
         say(f"{len(entries) - len(wrong)} of {len(entries)} tools are annotated without contradiction.")
     return 1 if wrong else 0
-
-
-async def _collect(config: Config, seconds: float) -> list[Entry]:
-    async with opened(config, seconds) as hub:
-        return await hub.tools()
 
 
 def infer_file(tools: Path, out: Path) -> int:

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs, one line each for the hurried."""
+"""What commands print, for people, programs and the hurried, and what they ask whoever sits at the terminal."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -16,6 +16,7 @@ from trunkline.cli.console import MARKS, first_line, print_json, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import check_server, config_to_look_at, hint_to_begin, only, opened, run
 from trunkline.cli.show import WELL, add_timeout
+from trunkline.cli.tools import known_of
 from trunkline.clients.secret import printable
 from trunkline.config.options import Config
 from trunkline.control.change import ToolChange
@@ -160,10 +161,9 @@ def _described_tool(tool: dict[str, Any], news: News | None, infers: bool) -> di
         told["news"] = {"what": news.what, "parts": list(news.parts)}
     if infers:
         found = inferred(tool)
-        said = {name: value for name, value in asdict(found.annotations).items() if value not in (None, "", ())}
         told["inferred"] = {
             "safety": get_tool_safety_level(found.annotations),
-            "annotations": said,
+            "annotations": known_of(found.annotations),
             "confidence": found.confidence,
             "evidence": list(found.evidence),
         }

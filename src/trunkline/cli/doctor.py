@@ -1,4 +1,4 @@
-"""`trunkline doctor`: the command, and the questions before anything is changed."""
+"""`trunkline doctor`: the command, the questions before anything is changed, and what is printed of the findings."""
 
 from __future__ import annotations
 

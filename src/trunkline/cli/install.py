@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -16,10 +15,11 @@ from urllib.parse import urlsplit
 from trunkline.cli.console import agrees, answer, can_ask, print_json, say
 from trunkline.cli.edit import put_server
 from trunkline.cli.main import Commands
-from trunkline.cli.manifest import plain
+from trunkline.cli.manifest import Answers, check_reference, show_command
 from trunkline.cli.open import config_file, opened, run
 from trunkline.cli.registry import client_for, find_entry, is_from
 from trunkline.cli.secret import ask_secret, here
+from trunkline.clients.secret import printable
 from trunkline.config.file import read_file, servers_of
 from trunkline.config.options import Config, ServerSpec
 from trunkline.config.reading import load, user_file
@@ -79,11 +79,11 @@ def _install(options: argparse.Namespace) -> int:
     known = servers_of(read_file(path), path).get(name)
     if known is not None and not options.force:
         return _already(options, name, path, known, entry)
-    say(f"{plain(entry.name)} {entry.version}".rstrip() + f", {_whose(entry)}: {plain(entry.description)}")
+    say(f"{printable(entry.name)} {entry.version}".rstrip() + f", {_whose(entry)}: {printable(entry.description)}")
     asks = can_ask() and not options.yes
     answers = find_answers(installer, name, options, asks=asks)
     spec = installer.spec(answers.given, name=name)
-    _show(spec, installer.notes)
+    show_command(spec, installer.notes, runs="It runs", reaches="It is reached at")
     if entry.source != SOURCE and not options.yes and not (can_ask() and agrees("Install it?")):
         say("Nothing was installed." if can_ask() else "Nobody can be asked here. Say --yes if you agree to it.")
         return 1
@@ -114,18 +114,6 @@ def _whose(entry: RegistryEntry) -> str:
     return f"of {entry.source}, which nobody has checked"
 
 
-def _show(spec: ServerSpec, notes: list[str]) -> None:
-    if spec.command:
-        say("It runs, without a shell:")
-        say("  " + " ".join(shlex.quote(plain(word)) for word in (spec.command, *spec.args)))
-    else:
-        say(f"It is reached at:\n  {plain(spec.url)}")
-    for name, value in (*spec.env.items(), *spec.headers.items()):
-        say(f"  with {plain(name)} = {plain(value)}")
-    for note in notes:
-        say(f"Note: {plain(note)}")
-
-
 def _finish(options: argparse.Namespace, spec: ServerSpec, path: Path, answers: Answers) -> int:
     """Start it once, if it can be, and tell how that went."""
     say(f"Installed {spec.name!r} in {path}.")
@@ -148,9 +136,9 @@ def _finish(options: argparse.Namespace, spec: ServerSpec, path: Path, answers: 
             **({"works": tried.works, "reason": tried.reason, "tools": tried.tools} if tried else {}),
         })  # fmt: skip
     elif tried and tried.works:
-        say(f"It works. Its {len(tried.tools)} tools: {', '.join(map(plain, tried.tools))}")
+        say(f"It works. Its {len(tried.tools)} tools: {', '.join(map(printable, tried.tools))}")
     elif tried:
-        say(f"It does not start: {plain(tried.reason)} See why: trunkline doctor {spec.name}")
+        say(f"It does not start: {printable(tried.reason)} See why: trunkline doctor {spec.name}")
     return 0 if tried is None or tried.works else 3
 
 
@@ -170,17 +158,6 @@ async def _try(config: Config, name: str, seconds: float) -> _Tried:
         tools = [entry.name for entry in hub.snapshot.tools.values() if entry.server == name]
         reason = view.reason or ("" if works else f"it did not answer within {seconds:g} s.")
         return _Tried(works, reason, tools)
-
-
-@dataclass
-class Answers:
-    """What an installation knows."""
-
-    given: dict[str, str | list[str]] = field(default_factory=dict[str, str | list[str]])
-    typed: dict[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Secrets to keep once somebody agreed."""
-    missing: list[str] = field(default_factory=list[str])
-    """What must be done before it can start."""
 
 
 def find_answers(installer: Installer, server: str, options: argparse.Namespace, *, asks: bool) -> Answers:
@@ -244,12 +221,8 @@ def _has_password(text: str) -> bool:
 
 def _take_secret(variable: Variable, server: str, said: list[str] | None, answers: Answers, *, asks: bool) -> None:
     secret = f"{server}.{variable.name}"
-    if said and not said[0].startswith("${"):
-        raise ConfigError(
-            f"{variable.name} is secret, and everyone on the machine can read a command's arguments.",
-            hint=f"Leave it out here, and run `trunkline secret set {secret}`.",
-        )
     if said:
+        check_reference(variable, said[0], secret)
         answers.given[variable.name] = said
     elif secret in here().names():
         answers.given[variable.name] = f"${{secret:{secret}}}"
@@ -285,15 +258,15 @@ def _typed(variable: Variable) -> list[str] | None:
     """A person's answer, asked again until it fits; nothing takes the default."""
     default = _absolute(variable.default) if variable.format == "filepath" and variable.default else variable.default
     while True:
-        text = answer(f"{_question(variable)}{f' [{plain(default)}]' if default else ''}: ")
+        text = answer(f"{_question(variable)}{f' [{printable(default)}]' if default else ''}: ")
         problem = check(variable, text) if text else ""
         if not problem:
             return [text] if text else None
-        say(plain(problem))
+        say(printable(problem))
 
 
 def _question(variable: Variable) -> str:
-    return f"{plain(variable.description) or plain(variable.name)}"
+    return f"{printable(variable.description) or printable(variable.name)}"
 
 
 def _absolute(text: str) -> str:

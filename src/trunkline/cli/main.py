@@ -60,7 +60,7 @@ def _guarded(options: argparse.Namespace) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has enough of it
         return OK
-    except Exception as error:
+    except Exception as error:  # the outermost place: a person gets a line to report, and not a traceback
         if options.debug:
             raise
         print(f"trunkline: unexpected {type(error).__name__}: {error} (run again with --debug)", file=sys.stderr)

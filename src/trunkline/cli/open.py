@@ -98,6 +98,16 @@ async def opened(config: Config, seconds: float) -> AsyncGenerator[Hub]:
         yield hub
 
 
+def ask_hub(config: Config, seconds: float, question: Callable[[Hub], Awaitable[T]]) -> T:
+    """What a hub answers whose servers had so long to start; they are ended afterwards."""
+
+    async def ask() -> T:
+        async with opened(config, seconds) as hub:
+            return await question(hub)
+
+    return run(ask)
+
+
 def run(work: Callable[[], Awaitable[T]]) -> T:
     """Run asynchronous work to its end, on the fastest loop there is."""
     import asyncio

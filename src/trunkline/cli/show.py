@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trunkline.cli.console import MARKS, print_json, print_table, say
 from trunkline.cli.main import Commands
-from trunkline.cli.open import config_to_look_at, hint_to_begin, opened, run
+from trunkline.cli.open import ask_hub, config_to_look_at, hint_to_begin
 from trunkline.config.options import Config
 from trunkline.model import Kind, Listing, ServerView, State
+
+if TYPE_CHECKING:
+    from trunkline.hub import Hub
 
 WELL = (State.READY, State.DEGRADED)
 STATUSES: dict[str, tuple[State, ...]] = {
@@ -78,7 +81,7 @@ def _servers(options: argparse.Namespace) -> int:
     from trunkline.gateway.admin import count
 
     config = config_to_look_at(options)
-    views, words = run(lambda: _look(config, options.timeout))
+    views, words = look_at_servers(config, options.timeout)
     views = [view for view in views if view.state in STATUSES[options.status or "all"]]
     if options.category:
         views = [view for view in views if options.category in _categories(view, config)]
@@ -116,9 +119,13 @@ def _categories(view: ServerView, config: Config) -> set[str]:
     return kinds | set(entry.categories if entry else ())
 
 
-async def _look(config: Config, seconds: float) -> tuple[list[ServerView], dict[str, str]]:
-    async with opened(config, seconds) as hub:
+def look_at_servers(config: Config, seconds: float) -> tuple[list[ServerView], dict[str, str]]:
+    """How the servers fare once they were started, and what each said last on its standard error."""
+
+    async def look(hub: Hub) -> tuple[list[ServerView], dict[str, str]]:
         return hub.servers(), {view.name: hub.last_words(view.name) for view in hub.servers()}
+
+    return ask_hub(config, seconds, look)
 
 
 def described(view: ServerView, words: str = "") -> dict[str, Any]:

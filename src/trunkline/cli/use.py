@@ -11,8 +11,9 @@ from typing import Any, cast
 
 from trunkline.cli.console import first_line, print_json, print_table, say
 from trunkline.cli.main import Commands
-from trunkline.cli.open import check_server, config_to_look_at, only, opened, read_config, run
-from trunkline.cli.show import described
+from trunkline.cli.open import ask_hub, check_server, config_to_look_at, only, opened, read_config, run
+from trunkline.cli.show import described, look_at_servers
+from trunkline.cli.tools import description_of
 from trunkline.config.options import Config
 from trunkline.control.finding import Found
 from trunkline.errors import ConfigError, UnknownNameError, UnreachableError
@@ -161,7 +162,7 @@ def _test(options: argparse.Namespace) -> int:
     if not config.servers:
         raise ConfigError("No server is configured.", hint="Add one: trunkline add NAME COMMAND")
     started = time.monotonic()
-    views, words = run(lambda: _try(config, options.timeout))
+    views, words = look_at_servers(config, options.timeout)
     took = time.monotonic() - started
     failed = [view for view in views if view.state not in (State.READY, State.DEGRADED)]
     if options.format == "json":
@@ -189,11 +190,6 @@ def _print_test(view: ServerView, words: str, options: argparse.Namespace) -> No
         print("    It said: " + "\n             ".join(words.splitlines()[-5:]))
 
 
-async def _try(config: Config, seconds: float) -> tuple[list[ServerView], dict[str, str]]:
-    async with opened(config, seconds) as hub:
-        return hub.servers(), {view.name: hub.last_words(view.name) for view in hub.servers()}
-
-
 def _add_search(commands: Commands) -> None:
     search = commands.add(
         "search",
@@ -214,25 +210,21 @@ def _search(options: argparse.Namespace) -> int:
     config = read_config(options)
     for name in options.server:
         check_server(config, name)
-    found = run(lambda: _find(config, options))
+    query = options.query[0] if len(options.query) == 1 else options.query
+    wanted = {"limit": options.limit, "min_score": options.min_score, "safety": options.safety}
+    found = ask_hub(config, options.timeout, lambda hub: hub.find(query, servers=options.server, **wanted))
     if options.format == "json":
         print_json({"tools": [_described_found(one) for one in found]})
     elif options.format == "compact":
         print("\n".join(one.tool.shown for one in found))
     else:
-        rows = [[f"{one.score:.2f}", one.tool.shown, _reasons(one), first_line(_description(one))] for one in found]
+        rows = [
+            [f"{one.score:.2f}", one.tool.shown, _reasons(one), first_line(description_of(one.tool))] for one in found
+        ]
         print_table(("score", "tool", "because of", "description"), rows)
     if not found:
         say("Nothing fits. Say it in other words, or lower --min-score.")
     return 0 if found else 1
-
-
-async def _find(config: Config, options: argparse.Namespace) -> list[Found]:
-    query = options.query[0] if len(options.query) == 1 else options.query
-    async with opened(config, options.timeout) as hub:
-        return await hub.find(
-            query, limit=options.limit, min_score=options.min_score, servers=options.server, safety=options.safety
-        )
 
 
 def _described_found(found: Found) -> dict[str, Any]:
@@ -241,12 +233,8 @@ def _described_found(found: Found) -> dict[str, Any]:
         "server": found.tool.server,
         "score": round(found.score, 4),
         "reasons": [{"word": reason.word, "fields": list(reason.fields)} for reason in found.reasons],
-        "description": _description(found),
+        "description": description_of(found.tool),
     }
-
-
-def _description(found: Found) -> str:
-    return str(decode_object(found.tool.definition).get("description", ""))
 
 
 def _reasons(found: Found) -> str:
