@@ -185,7 +185,10 @@ def test_colours_are_shown_unless_they_are_not_wanted(home: dict[str, str], vari
 
         assert seen.ended() == 0
         assert bool(COLOURS.search(seen.raw)) == (not value)
+        assert "Stopping." in seen.text
+        assert "Traceback" not in seen.text
         assert seen.echoes
+        assert seen.cursor_shown
 
 
 def test_a_dumb_terminal_gets_plain_lines(home: dict[str, str]) -> None:
@@ -196,7 +199,9 @@ def test_a_dumb_terminal_gets_plain_lines(home: dict[str, str]) -> None:
         assert seen.ended() == 0
         assert b"\x1b" not in seen.raw
         assert "Stopping." in seen.text
+        assert "Traceback" not in seen.text
         assert seen.echoes
+        assert seen.cursor_shown
 
 
 def test_without_a_terminal_there_are_plain_lines(home: dict[str, str]) -> None:

@@ -72,7 +72,7 @@ def _flag(name: str) -> str:
 
 
 def _annotate(options: argparse.Namespace) -> int:
-    said = _said(options)
+    said = _given(options)
     if options.tools or options.out:
         if not (options.infer and options.tools and options.out):
             raise ConfigError("--tools and --out belong together, with --infer.")
@@ -85,7 +85,7 @@ def _annotate(options: argparse.Namespace) -> int:
     return _show(options)
 
 
-def _said(options: argparse.Namespace) -> dict[str, Any]:
+def _given(options: argparse.Namespace) -> dict[str, Any]:
     """What the flags say, by the names of the configuration's fields."""
     said: dict[str, Any] = {}
     if options.annotations:

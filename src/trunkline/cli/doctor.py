@@ -64,7 +64,7 @@ def _doctor(options: argparse.Namespace) -> int:
         if fixed:
             diagnosis = _examine(options)
     print_diagnosis(diagnosis, fixed, options.format)
-    return 0 if diagnosis.well else 1
+    return 0 if diagnosis.is_well else 1
 
 
 def _examine(options: argparse.Namespace) -> Diagnosis:
@@ -140,7 +140,7 @@ def print_diagnosis(diagnosis: Diagnosis, fixed: Sequence[str], form: str) -> No
 
 def _described(diagnosis: Diagnosis, fixed: Sequence[str]) -> dict[str, Any]:
     return {
-        "well": diagnosis.well,
+        "well": diagnosis.is_well,
         "servers": dict(diagnosis.servers),
         "findings": [one.described() for one in diagnosis.findings],
         "fixed": list(fixed),

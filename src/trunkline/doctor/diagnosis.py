@@ -46,7 +46,7 @@ class Diagnosis:
     """How each server fares, in a few words."""
 
     @property
-    def well(self) -> bool:
+    def is_well(self) -> bool:
         """Whether nothing is wrong."""
         return not is_wrong(self.findings)
 
