@@ -55,7 +55,7 @@ def respond(body: bytes, era: str) -> tuple[int, bytes]:
 async def serve_http(era: str) -> None:
     from trunkline.config.options import GatewayConfig
     from trunkline.gateway.http import Server
-from trunkline.gateway.request import JSON, Request
+    from trunkline.gateway.request import JSON, Request
 
     async def handle(request: Request) -> None:
         if request.method != "POST":

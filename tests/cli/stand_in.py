@@ -16,8 +16,27 @@ TOOLS = {
     "my-mcp-server": {"say_hello": "Say hello."},
     "data.js": {"deleteUser": "Delete a user.", "getUser": "Get a user.", "read_file": "Read the whole of a file."},
     "github": {"list_repos": "List the repositories of the user."},
+    "notes": {
+        "add_note": "Write a note, or replace the one of that title.",
+        "list_notes": "The titles of all notes.",
+        "read_note": "One note's text.",
+        "search_notes": "The notes that contain all of the given words.",
+        "delete_note": "Throw a note away for good.",
+    },
+    "clock": {
+        "now": "The time in a time zone.",
+        "until": "How long it is until a moment, such as 2030-01-01T00:00.",
+        "countdown": "Count down, at most a minute, and report every step.",
+    },
 }
 SCHEMAS = {"query": {"type": "object", "properties": {"sql": {"type": "string"}}}}
+TEMPLATE = {"name": "note", "uriTemplate": "note://{title}", "description": "A note as a resource."}
+PROMPT = {"name": "tidy_up", "description": "Ask for the notes to be put in order."}
+
+
+def stand_in(name: str, **options: Any) -> dict[str, Any]:
+    """The configuration of one of them; it starts faster than a server that has to load the SDK."""
+    return {"command": sys.executable, "args": ["-S", __file__, name], **options}
 
 
 def answer(tools: dict[str, str], message: dict[str, Any]) -> dict[str, Any] | None:
@@ -28,9 +47,10 @@ def answer(tools: dict[str, str], message: dict[str, Any]) -> dict[str, Any] | N
     match message["method"]:
         case "initialize":
             info = {"name": "stand-in", "version": "1"}
+            more: dict[str, Any] = {"resources": {}, "prompts": {}} if tools is TOOLS["notes"] else {}
             result: dict[str, Any] = {
                 "protocolVersion": "2025-06-18",
-                "capabilities": {"tools": {}},
+                "capabilities": {"tools": {}, **more},
                 "serverInfo": info,
             }
         case "ping":
@@ -41,6 +61,12 @@ def answer(tools: dict[str, str], message: dict[str, Any]) -> dict[str, Any] | N
                     {"name": name, "description": text, "inputSchema": _schema(name)} for name, text in tools.items()
                 ]
             }
+        case "resources/list":
+            result = {"resources": []}
+        case "resources/templates/list":
+            result = {"resourceTemplates": [TEMPLATE]}
+        case "prompts/list":
+            result = {"prompts": [PROMPT]}
         case "tools/call":
             params = message["params"]
             text = f"{params['name']} was given {json.dumps(params.get('arguments', {}), sort_keys=True)}"

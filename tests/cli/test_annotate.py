@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ import aiohttp
 import pytest
 
 from tests.call.stages.till import teller
-from tests.harness import TRUNKLINE, ModernCaller
+from tests.cli.inside import Done, run
+from tests.harness import ModernCaller
 from trunkline.config.reading import load
 from trunkline.gateway.serve import open_gateway
 
@@ -27,13 +27,13 @@ ODD: Json = {
 }
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def type_in(folder: Path, *words: str) -> Done:
     env = {**os.environ, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "TRUNKLINE_HOME": str(folder / "home")}
-    return subprocess.run([TRUNKLINE, *words], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
+    return run(*words, env=env)
 
 
-def annotate(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return run(folder, "annotate", *words)
+def annotate(folder: Path, *words: str) -> Done:
+    return type_in(folder, "annotate", *words)
 
 
 def written(servers: dict[str, Json], more: str = "") -> str:
@@ -295,7 +295,7 @@ def test_a_server_that_a_group_needs_is_not_removed(tmp_path: Path) -> None:
     file = two_servers(tmp_path, '[groups.bank]\nservers = ["a", "b"]\n')
     before = file.read_text()
 
-    done = run(tmp_path, "remove", "a", "--force")
+    done = type_in(tmp_path, "remove", "a", "--force")
 
     assert done.returncode == 2
     assert "Group 'bank' needs server 'a'. Take it out of the group first." in done.stderr

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trunkline.cli.annotate_file import infer_file
+from trunkline.cli.annotate import infer_file
 from trunkline.errors import ConfigError
 
 TOOLS: list[dict[str, Any]] = [

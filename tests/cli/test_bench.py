@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_commands import home, run
+from tests.cli.inside import run
+from tests.cli.test_commands import home
 from tests.harness import TRUNKLINE
 
 __all__ = ["home"]

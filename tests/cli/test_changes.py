@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ import pytest
 import tomlkit
 
 from tests.call.stages.till import teller
-from tests.harness import TRUNKLINE, faulty
+from tests.cli.inside import Done, run
+from tests.harness import faulty
 
 COIN = {"name": "toss_coin", "description": "Toss a coin.", "inputSchema": {"type": "object"}}
 
@@ -26,10 +26,8 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "HOME": str(tmp_path), "TRUNKLINE_HOME": str(tmp_path / "t")}
 
 
-def changes(env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [TRUNKLINE, "tools", "--changes", *words], env=env, capture_output=True, text=True, timeout=60, cwd=env["HOME"]
-    )
+def changes(env: dict[str, str], *words: str) -> Done:
+    return run("tools", "--changes", *words, env=env)
 
 
 def test_what_a_server_changed_since_it_was_first_seen_is_shown(env: dict[str, str]) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,9 @@ import aiohttp
 import pytest
 
 from tests.call.stages.till import teller
-from tests.harness import TRUNKLINE, ModernCaller, faulty, faulty_http, trunkline_up
+from tests.cli.inside import run, running_gateway
+from tests.cli.stand_in import stand_in
+from tests.harness import TRUNKLINE, ModernCaller, faulty, faulty_http
 from trunkline.cli.main import main
 
 
@@ -29,9 +30,10 @@ def home(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def run(*words: str, env: dict[str, str], stdin: str = "") -> subprocess.CompletedProcess[str]:
+def at_the_shell(*words: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """The same in a process of its own, as its exit code reaches a shell."""
     return subprocess.run(
-        [TRUNKLINE, *words], env=env, capture_output=True, text=True, timeout=60, input=stdin, cwd=env["HOME"]
+        [TRUNKLINE, *words], env=env, capture_output=True, text=True, timeout=60, input="", cwd=env["HOME"]
     )
 
 
@@ -42,14 +44,14 @@ def add_faulty(name: str, env: dict[str, str], *flags: str) -> None:
 
 
 def test_the_version_is_one_line(home: dict[str, str]) -> None:
-    done = run("--version", env=home)
+    done = at_the_shell("--version", env=home)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("trunkline 0.")
 
 
 def test_without_a_command_help_is_shown_and_the_exit_code_says_wrong_use(home: dict[str, str]) -> None:
-    done = run(env=home)
+    done = at_the_shell(env=home)
 
     assert done.returncode == 2
     assert "up" in done.stderr
@@ -145,7 +147,7 @@ def test_test_says_which_servers_work(home: dict[str, str]) -> None:
     add_faulty("good", home)
     add_faulty("bad", home, "--start", "exit")
 
-    done = run("test", "--format", "json", env=home)
+    done = at_the_shell("test", "--format", "json", env=home)
     alone = run("test", "good", env=home)
     report: dict[str, Any] = {server["name"]: server for server in json.loads(done.stdout)["servers"]}
 
@@ -283,7 +285,8 @@ async def test_a_running_gateway_is_asked_how_calls_went(home: dict[str, str]) -
         "servers": {name: a_teller(home, name) for name in ("a", "b")},
         "groups": {"bank": {"servers": ["a", "b"], "strategy": "failover-only", "priorities": {"b": 1}}},
     }
-    with trunkline_up(folder / "up", document) as (url, _):
+    gateway, sections = document["gateway"], {"groups": document["groups"]}
+    with running_gateway(folder / "up", document["servers"], sections=sections, **gateway) as url:
         async with aiohttp.ClientSession() as http:
             caller = ModernCaller(url, http, token=document["gateway"]["token"])
             await all_reached(url, http, caller.headers["authorization"])
@@ -320,7 +323,7 @@ def test_details_of_a_server_that_fails_are_what_it_said(home: dict[str, str]) -
 
 
 def test_search_finds_tools_by_what_they_do_and_says_so_when_none_fits(home: dict[str, str]) -> None:
-    run("add", "notes", sys.executable, "-m", "trunkline.demo.notes", env=home)
+    write(home, {"servers": {"notes": stand_in("notes")}})
 
     found = run("search", "throw a note away", "--format", "json", env=home)
     nothing = run("search", "bake a chocolate cake", env=home)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_commands import run
-from tests.cli.test_imports import home, lay, ours, typed
+from tests.cli.inside import run, typed
+from tests.cli.test_imports import home, lay, ours
 from tests.clients.scene import FILES
 from trunkline.clients import jsonc
 

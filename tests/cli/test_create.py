@@ -14,9 +14,9 @@ from tests.cli.terminal import at_terminal
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
     """An empty home, and nobody to ask."""
-    return Inside(tmp_path, monkeypatch, capsys)
+    return Inside(tmp_path, monkeypatch)
 
 
 def functions(file: Path) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ import tomlkit
 
 from tests.call.stages.till import teller
 from tests.cli.inside import Inside
+from tests.cli.stand_in import stand_in
 from tests.harness import faulty
-from trunkline.cli.last_look import LastLook, News, news_of
+from trunkline.cli.discover import LastLook, News, news_of
 from trunkline.control.change import ToolChange
 
 COIN = {"name": "toss_coin", "description": "Toss a coin.", "inputSchema": {"type": "object"}}
@@ -21,8 +21,8 @@ DICE = {"name": "roll_dice", "description": "Roll the dice.", "inputSchema": {"t
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
-    return Inside(tmp_path, monkeypatch, capsys)
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
+    return Inside(tmp_path, monkeypatch)
 
 
 def configure(cli: Inside, **servers: Any) -> None:
@@ -43,8 +43,7 @@ def news(cli: Inside, *words: str) -> dict[str, Any]:
 
 
 def test_everything_that_the_servers_offer_is_shown(cli: Inside) -> None:
-    notes = {"command": sys.executable, "args": ["-m", "trunkline.demo.notes"]}
-    configure(cli, till=teller(cli.home, more=[COIN]), notes=notes)
+    configure(cli, till=teller(cli.home, more=[COIN]), notes=stand_in("notes"))
 
     table = cli.run("discover")
     told = discovered(cli)

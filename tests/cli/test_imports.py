@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import stat
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -14,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_commands import run
-from tests.harness import TRUNKLINE, faulty
-from trunkline.cli.ask import chosen
+from tests.cli.inside import run, typed
+from tests.cli.stand_in import stand_in
+from tests.harness import faulty
+from trunkline.cli.console import chosen
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def home(tmp_path: Path) -> dict[str, str]:
 
 
 def demo(name: str, **env: str) -> dict[str, Any]:
-    return {"command": sys.executable, "args": ["-m", f"trunkline.demo.{name}"], **({"env": env} if env else {})}
+    return stand_in(name, **({"env": env} if env else {}))
 
 
 def lay(home: dict[str, str], path: str, servers: dict[str, Any], key: str = "mcpServers") -> Path:
@@ -39,19 +38,6 @@ def lay(home: dict[str, str], path: str, servers: dict[str, Any], key: str = "mc
 
 def ours(home: dict[str, str]) -> Path:
     return Path(home["HOME"]) / ".config" / "trunkline" / "trunkline.toml"
-
-
-def typed(*words: str, env: dict[str, str], answers: str) -> subprocess.CompletedProcess[str]:
-    """The same with somebody at the terminal, who types these lines."""
-    master, slave = pty.openpty()
-    try:
-        os.write(master, answers.encode())
-        return subprocess.run(
-            [TRUNKLINE, *words], env=env, stdin=slave, capture_output=True, text=True, timeout=60, cwd=env["HOME"]
-        )
-    finally:
-        os.close(slave)
-        os.close(master)
 
 
 def test_servers_are_found_started_counted_and_taken_over(home: dict[str, str]) -> None:
@@ -84,12 +70,12 @@ def test_servers_are_found_started_counted_and_taken_over(home: dict[str, str]) 
 def test_the_table_shows_exact_commands_costs_by_client_and_what_is_left_out(home: dict[str, str]) -> None:
     lay(home, ".cursor/mcp.json", {"clock": demo("clock"), "me": {"url": "http://localhost:7420/mcp"}})
     lay(home, ".config/Code/User/mcp.json", {"clock": demo("clock"), "s": {"url": "unix:///s"}}, key="servers")
-    lay(home, ".claude.json", {"broken": demo("no_such_module")})
+    lay(home, ".claude.json", {"broken": demo("no_such_server")})
 
     done = run("import", "--yes", "--timeout", "20", env=home)
 
     assert done.returncode == 0, done.stderr
-    assert f"clock: {sys.executable} -m trunkline.demo.clock" in done.stdout
+    assert f"clock: {sys.executable} {' '.join(demo('clock')['args'])}" in done.stdout
     assert "me: left out, it is Trunkline itself" in done.stdout
     assert "s: left out, its address is not one of HTTP" in done.stdout
     assert "the same as" in done.stdout
@@ -206,15 +192,7 @@ def test_servers_of_the_folder_are_found_too(home: dict[str, str]) -> None:
     folder = Path(home["HOME"]) / "project"
     lay(home, "project/.mcp.json", {"mine": {"command": "./server"}})
 
-    done = subprocess.run(
-        [TRUNKLINE, "import", "--dry-run", "--no-start", "--format", "json"],
-        env=home,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        stdin=subprocess.DEVNULL,
-    )
+    done = run("import", "--dry-run", "--no-start", "--format", "json", env=home, cwd=folder)
 
     assert f"(in {folder})" in json.loads(done.stdout)["servers"][0]["command"]
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.cli.inside import run
 from tests.cli.terminal import at_terminal
-from tests.cli.test_commands import home, run
+from tests.cli.test_commands import home
 from tests.install.manifests.samples import PLUGIN, npm, plugin_folder, remote
 
 __all__ = ["home"]

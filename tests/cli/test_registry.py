@@ -13,9 +13,9 @@ from tests.install.marketplace.registry_server import FakeRegistry, item, servin
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
     """An empty home."""
-    return Inside(tmp_path, monkeypatch, capsys)
+    return Inside(tmp_path, monkeypatch)
 
 
 @pytest.fixture

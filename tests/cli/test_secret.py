@@ -9,8 +9,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests.cli.inside import run
 from tests.cli.terminal import at_terminal
-from tests.cli.test_commands import home, run
+from tests.cli.test_commands import home
 from tests.faults.scene import all_tried, get
 from tests.harness import ModernCaller, faulty, trunkline_up
 

@@ -30,7 +30,7 @@ os.execv(sys.executable, [sys.executable, "-S", SERVER])
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
     """Commands whose environment holds what is nobody's business, and an npx that writes down what it sees."""
     home = tmp_path / "home"
     (home / "programs").mkdir(parents=True)
@@ -39,7 +39,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     record.write_text(f"FOLDER, SERVER = {str(home / 'seen')!r}, {str(STDIO_SERVER)!r}\n{RECORD}")
     (home / "programs" / "npx").write_text(f'#!/bin/sh\nexec {sys.executable} -S {record} "$@"\n')
     (home / "programs" / "npx").chmod(0o755)
-    made = Inside(home, monkeypatch, capsys)
+    made = Inside(home, monkeypatch)
     made.set(PATH=f"{home / 'programs'}:{os.environ['PATH']}", TRUNKLINE_OFFLINE="1")
     made.set(AWS_SECRET_ACCESS_KEY=CANARY, TRUNKLINE_GATEWAY_TOKEN=f"{CANARY}-of-more-than-sixteen")
     Secrets(home / "t").set(f"brave-search.{OWN}", SECRET)

@@ -1,24 +1,27 @@
-"""Commands in a shell, in tmux where there is one and in an emulator everywhere: seen, typed at, and left as before."""
+"""Commands in a shell: seen, typed at, and left as before.
+
+In tmux, where there is one, are those tests in which the terminal itself has a part that the emulator does not play: it
+keeps what was shown while a command has the other screen, brings it back afterwards, and breaks lines anew when its
+window is resized. All others are in the emulator alone.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cli.pane import Shell, shell
 from tests.cli.window import CTRL_C, CTRL_Z
-from tests.harness import STDIO_SERVER, TRUNKLINE, faulty, trunkline_up
+from tests.harness import STDIO_SERVER, TRUNKLINE, faulty
 from trunkline.config.secrets import Secrets
 
 Open = Callable[..., AbstractContextManager[Shell]]
@@ -26,17 +29,16 @@ CTRL_D = "\x04"
 VALUE = "s3cret-77aa"
 
 
-TERMINALS = (
-    [pytest.param(True, id="real"), pytest.param(False, id="emulator", marks=pytest.mark.slow)]
-    if shutil.which("tmux")
-    else [pytest.param(False, id="emulator")]
-)
+@pytest.fixture
+def open_shell() -> Open:
+    """Opens a shell in the emulator."""
+    return partial(shell, tmux=False)
 
 
-@pytest.fixture(params=TERMINALS)
-def open_shell(request: pytest.FixtureRequest) -> Open:
-    """Opens a shell in one terminal or the other."""
-    return partial(shell, tmux=request.param)
+@pytest.fixture
+def open_pane() -> Open:
+    """Opens a shell in a terminal that people use, if there is one."""
+    return partial(shell, tmux=bool(shutil.which("tmux")))
 
 
 @pytest.fixture
@@ -53,14 +55,6 @@ def home(folder: Path) -> dict[str, str]:
     kept = {"PATH": f"{programs}:{Path(TRUNKLINE).parent}:{os.environ['PATH']}", "TERM": "xterm-256color"}
     folders = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / "c"), "TRUNKLINE_HOME": str(home / "t")}
     return {**kept, **folders, "TRUNKLINE_OFFLINE": "1"}
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> Generator[str]:
-    """A gateway that runs elsewhere."""
-    servers: dict[str, Any] = {"one": faulty(), "bad": faulty("--start", "exit")}
-    with trunkline_up(tmp_path / "up", {"servers": servers}) as (url, _):
-        yield url
 
 
 def as_before(seen: Shell, code: int) -> None:
@@ -83,8 +77,8 @@ def whole(seen: Shell) -> str:
 # up
 
 
-def test_up_is_live_in_an_ordinary_window_and_ctrl_c_gives_it_back(home: dict[str, str], open_shell: Open) -> None:
-    with open_shell(env=home) as seen:
+def test_up_is_live_in_an_ordinary_window_and_ctrl_c_gives_it_back(home: dict[str, str], open_pane: Open) -> None:
+    with open_pane(env=home) as seen:
         seen.type("trunkline up --config config.json\n")
         seen.wait("✗ bad unreachable: ")
         seen.wait("● one ready, ")
@@ -111,8 +105,8 @@ def test_up_starts_in_a_small_window(
         as_before(seen, 0)
 
 
-def test_up_follows_the_size_of_the_window(home: dict[str, str], open_shell: Open) -> None:
-    with open_shell(env=home) as seen:
+def test_up_follows_the_size_of_the_window(home: dict[str, str], open_pane: Open) -> None:
+    with open_pane(env=home) as seen:
         seen.type("trunkline up --config config.json\n")
         seen.wait("✗ bad unreachable: ")
         seen.wait("1 of 2 servers ready")
@@ -164,23 +158,12 @@ def test_up_in_the_background_leaves_the_terminal_alone_until_it_is_called(
         as_before(seen, 0)
 
 
-@pytest.mark.parametrize("variable", ["NO_COLOR=1", "TERM=dumb"])
-def test_up_without_colours_is_plain(home: dict[str, str], open_shell: Open, variable: str) -> None:
-    with open_shell(env=home) as seen:
-        seen.type(f"{variable} trunkline up --config config.json\n")
-        seen.wait("1 of 2 servers ready" if variable == "NO_COLOR=1" else "Stop with Ctrl-C.")
-        seen.type(CTRL_C)
-        seen.wait(lambda now: b"Stopping." in now.raw)
-
-        as_before(seen, 0)
-        assert not re.search(rb"\x1b\[[0-9;]*m", seen.raw)
-        assert variable == "NO_COLOR=1" or b"\x1b" not in seen.raw
-
-
-def test_what_is_piped_has_no_escape_codes(home: dict[str, str], url: str, open_shell: Open) -> None:
+def test_what_is_piped_has_no_escape_codes(home: dict[str, str], two_served: str, open_shell: Open) -> None:
     top, up = Path(home["HOME"]) / "top", Path(home["HOME"]) / "up"
     with open_shell(env=home) as seen:
-        seen.type(f"trunkline top --url {url} 2>&1 | cat > top; trunkline up --config config.json 2>&1 | tee up\n")
+        seen.type(
+            f"trunkline top --url {two_served} 2>&1 | cat > top; trunkline up --config config.json 2>&1 | tee up\n"
+        )
         # What tee has shown it has not written yet, and Ctrl-C ends it at once.
         seen.wait(lambda _: up.exists() and b"Stop with Ctrl-C." in up.read_bytes())
         seen.type(CTRL_C)
@@ -197,10 +180,10 @@ def test_what_is_piped_has_no_escape_codes(home: dict[str, str], url: str, open_
     ("columns", "lines", "keys", "code"), [(80, 24, CTRL_C, 130), (30, 24, "q", 0), (10, 5, CTRL_C, 130)]
 )
 def test_top_takes_the_screen_and_gives_it_back(
-    home: dict[str, str], url: str, open_shell: Open, columns: int, lines: int, keys: str, code: int
+    home: dict[str, str], two_served: str, open_pane: Open, columns: int, lines: int, keys: str, code: int
 ) -> None:
-    with open_shell(env=home, columns=columns, lines=lines) as seen:
-        seen.type(f"trunkline top --url {url}\n")
+    with open_pane(env=home, columns=columns, lines=lines) as seen:
+        seen.type(f"trunkline top --url {two_served}\n")
         seen.wait(lambda now: now.lines[-1:] == ["q quits"])
         assert seen.other_screen
         assert not seen.cursor_shown
@@ -212,9 +195,9 @@ def test_top_takes_the_screen_and_gives_it_back(
         as_before(seen, code)
 
 
-def test_top_follows_the_size_of_the_window(home: dict[str, str], url: str, open_shell: Open) -> None:
-    with open_shell(env=home) as seen:
-        seen.type(f"trunkline top --url {url}\n")
+def test_top_follows_the_size_of_the_window(home: dict[str, str], two_served: str, open_pane: Open) -> None:
+    with open_pane(env=home) as seen:
+        seen.type(f"trunkline top --url {two_served}\n")
         seen.wait("TOOLS")
         seen.resize(30, 12)
         seen.wait(lambda now: "TOOLS" not in now.text and "✗ bad" in now.text and now.lines[-1] == "q quits")
@@ -229,10 +212,10 @@ def test_top_follows_the_size_of_the_window(home: dict[str, str], url: str, open
 
 
 def test_top_paused_gives_the_terminal_back_and_takes_it_again(
-    home: dict[str, str], url: str, open_shell: Open
+    home: dict[str, str], two_served: str, open_pane: Open
 ) -> None:
-    with open_shell(env=home) as seen:
-        seen.type(f"trunkline top --url {url}\n")
+    with open_pane(env=home) as seen:
+        seen.type(f"trunkline top --url {two_served}\n")
         seen.wait("q quits")
         seen.type(CTRL_Z)
         seen.wait("Stopped")
@@ -248,10 +231,10 @@ def test_top_paused_gives_the_terminal_back_and_takes_it_again(
         as_before(seen, 0)
 
 
-def test_what_runs_after_top_can_wait_for_the_terminal(home: dict[str, str], url: str, open_shell: Open) -> None:
+def test_what_runs_after_top_can_wait_for_the_terminal(home: dict[str, str], two_served: str, open_shell: Open) -> None:
     (Path(home["HOME"]) / "look.py").write_text("import os; print(f'waits={os.get_blocking(0)}')")
     with open_shell(env=home) as seen:
-        seen.type(f"trunkline top --url {url}; {sys.executable} look.py\n")
+        seen.type(f"trunkline top --url {two_served}; {sys.executable} look.py\n")
         seen.wait("q quits")
         seen.type("q")
         seen.wait("waits=")

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
-from tests.cli.test_commands import home, run
+from tests.cli.inside import run
+from tests.cli.stand_in import stand_in
+from tests.cli.test_commands import home
 from trunkline.cli import tokens
 from trunkline.cli.tokens import bill_of, print_tokens
 from trunkline.model import Entry
 from trunkline.tools.tokens import can_count, estimated
 
 __all__ = ["home"]
+
+
+def add(name: str, env: dict[str, str]) -> None:
+    server = stand_in(name)
+    assert run("add", name, server["command"], *server["args"], env=env).returncode == 0
 
 
 def entry(shown: str, server: str, words: int, *, app_only: bool = False) -> Entry:
@@ -23,7 +29,7 @@ def entry(shown: str, server: str, words: int, *, app_only: bool = False) -> Ent
 
 def test_the_largest_come_first_and_sums_are_those_of_the_tools(home: dict[str, str]) -> None:
     for name in ("notes", "clock"):
-        run("add", name, sys.executable, "-m", f"trunkline.demo.{name}", env=home)
+        add(name, home)
 
     told = json.loads(run("tools", "--tokens", "--format", "json", env=home).stdout)
 
@@ -38,7 +44,7 @@ def test_the_largest_come_first_and_sums_are_those_of_the_tools(home: dict[str, 
 
 
 def test_callers_who_search_are_shown_less_than_there_is(home: dict[str, str]) -> None:
-    run("add", "notes", sys.executable, "-m", "trunkline.demo.notes", env=home)
+    add("notes", home)
 
     searching = run("tools", "--tokens", "--format", "json", env={**home, "TRUNKLINE_GATEWAY_EXPOSE": "search"})
 
@@ -49,7 +55,7 @@ def test_callers_who_search_are_shown_less_than_there_is(home: dict[str, str]) -
 
 
 def test_filters_narrow_the_tools_and_the_compact_form_is_a_line_for_each(home: dict[str, str]) -> None:
-    run("add", "notes", sys.executable, "-m", "trunkline.demo.notes", env=home)
+    add("notes", home)
 
     done = run("tools", "--tokens", "--search", "delete", "--format", "compact", env=home)
 

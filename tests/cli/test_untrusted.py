@@ -20,11 +20,11 @@ DEEP = "[" * 100_000 + "]" * 100_000
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Inside:
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
     """Commands in a home of their own, beside which other things lie."""
     (tmp_path / "home").mkdir()
     (tmp_path / "beside").write_text("as it was")
-    return Inside(tmp_path / "home", monkeypatch, capsys)
+    return Inside(tmp_path / "home", monkeypatch)
 
 
 def lay(cli: Inside, path: str, text: str) -> Path:

@@ -1,4 +1,4 @@
-"""`up`, `top` and prompts in a real terminal: what a person sees, types and is left with."""
+"""`up` and `top` in a terminal: what a person sees, types and is left with; `test_tmux` has them in a shell."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +16,9 @@ import aiohttp
 import pytest
 
 from tests.call.stages.members import Member, serving
+from tests.cli.inside import run, running_gateway
 from tests.cli.window import CTRL_C, CTRL_Z, Window, window
-from tests.harness import TRUNKLINE, ModernCaller, faulty, trunkline_up, until
+from tests.harness import ModernCaller, faulty, trunkline_up, until
 from tests.search.scene import plenty, shelf
 
 Json = dict[str, Any]
@@ -182,18 +181,27 @@ def test_in_a_narrow_window_the_line_is_one_line(home: dict[str, str]) -> None:
 def test_colours_are_shown_unless_they_are_not_wanted(home: dict[str, str], variable: str, value: str) -> None:
     with up({**home, variable: value}, {"one": faulty()}) as seen:
         seen.wait("1 of 1 server ready")
+        seen.type(CTRL_C)
 
+        assert seen.ended() == 0
         assert bool(COLOURS.search(seen.raw)) == (not value)
+        assert "Stopping." in seen.text
+        assert "Traceback" not in seen.text
+        assert seen.echoes
+        assert seen.cursor_shown
 
 
 def test_a_dumb_terminal_gets_plain_lines(home: dict[str, str]) -> None:
     with up({**home, "TERM": "dumb"}, {"one": faulty()}) as seen:
         seen.wait("Stop with Ctrl-C.")
         seen.type(CTRL_C)
-        seen.ended()
 
+        assert seen.ended() == 0
         assert b"\x1b" not in seen.raw
         assert "Stopping." in seen.text
+        assert "Traceback" not in seen.text
+        assert seen.echoes
+        assert seen.cursor_shown
 
 
 def test_without_a_terminal_there_are_plain_lines(home: dict[str, str]) -> None:
@@ -230,8 +238,7 @@ def top(home: dict[str, str], url: str, *words: str, columns: int = 100, lines: 
 
 async def test_calls_are_seen_as_they_happen(home: dict[str, str], tmp_path: Path) -> None:
     many = shelf(tmp_path, "many", plenty(50))
-    config: Json = {"gateway": {"expose": "auto"}, "servers": {"many": many.config}}
-    with trunkline_up(tmp_path / "up", config) as (url, _), top(home, url) as seen:
+    with running_gateway(tmp_path / "up", {"many": many.config}, expose="auto") as url, top(home, url) as seen:
         await asyncio.to_thread(seen.wait, "● many")
         async with aiohttp.ClientSession() as http:
             caller = ModernCaller(url, http)
@@ -248,8 +255,8 @@ async def test_calls_are_seen_as_they_happen(home: dict[str, str], tmp_path: Pat
 
 
 @pytest.mark.parametrize(("keys", "code"), [("q", 0), ("Q", 0), (CTRL_C, 130), ("\x04", 0)])
-def test_however_it_ends_the_terminal_is_as_before(home: dict[str, str], tmp_path: Path, keys: str, code: int) -> None:
-    with trunkline_up(tmp_path / "up", {"servers": {"one": faulty()}}) as (url, _), top(home, url) as seen:
+def test_however_it_ends_the_terminal_is_as_before(home: dict[str, str], one_served: str, keys: str, code: int) -> None:
+    with top(home, one_served) as seen:
         seen.wait("q quits")
         assert not seen.echoes
         seen.type(keys)
@@ -260,12 +267,8 @@ def test_however_it_ends_the_terminal_is_as_before(home: dict[str, str], tmp_pat
         assert b"Traceback" not in seen.raw
 
 
-def test_top_fits_every_window(home: dict[str, str], tmp_path: Path) -> None:
-    servers = {"one": faulty(), "bad": faulty("--start", "exit")}
-    with (
-        trunkline_up(tmp_path / "up", {"servers": servers}) as (url, _),
-        top(home, url, columns=40, lines=12) as seen,
-    ):
+def test_top_fits_every_window(home: dict[str, str], two_served: str) -> None:
+    with top(home, two_served, columns=40, lines=12) as seen:
         seen.wait("✗ bad")
         assert re.search(r"✗ bad .* 0 ", seen.text)
         assert "TOOLS" not in seen.text
@@ -277,8 +280,8 @@ def test_top_fits_every_window(home: dict[str, str], tmp_path: Path) -> None:
         assert len(seen.lines) <= 6
 
 
-def test_top_paused_gives_the_terminal_back_and_takes_it_again(home: dict[str, str], tmp_path: Path) -> None:
-    with trunkline_up(tmp_path / "up", {"servers": {"one": faulty()}}) as (url, _), top(home, url) as seen:
+def test_top_paused_gives_the_terminal_back_and_takes_it_again(home: dict[str, str], one_served: str) -> None:
+    with top(home, one_served) as seen:
         seen.wait("q quits")
         seen.type(CTRL_Z)
         seen.wait(Window.stopped)
@@ -300,12 +303,8 @@ def test_a_gateway_that_ends_meanwhile_is_said_to_be_gone(home: dict[str, str], 
         assert "one" in seen.text
 
 
-def test_colours_of_top_are_not_shown_where_they_are_not_wanted(home: dict[str, str], tmp_path: Path) -> None:
-    with (
-        trunkline_up(tmp_path / "up", {"servers": {"one": faulty()}}) as (url, _),
-        top({**home, "NO_COLOR": "1"}, url) as plain,
-        top(home, url) as coloured,
-    ):
+def test_colours_of_top_are_not_shown_where_they_are_not_wanted(home: dict[str, str], one_served: str) -> None:
+    with top({**home, "NO_COLOR": "1"}, one_served) as plain, top(home, one_served) as coloured:
         plain.wait("● one")
         coloured.wait("● one")
 
@@ -313,28 +312,18 @@ def test_colours_of_top_are_not_shown_where_they_are_not_wanted(home: dict[str, 
         assert COLOURS.search(coloured.raw)
 
 
-def test_in_a_dumb_terminal_top_prints_once(home: dict[str, str], tmp_path: Path) -> None:
-    with (
-        trunkline_up(tmp_path / "up", {"servers": {"one": faulty()}}) as (url, _),
-        top({**home, "TERM": "dumb"}, url) as seen,
-    ):
+def test_in_a_dumb_terminal_top_prints_once(home: dict[str, str], one_served: str) -> None:
+    with top({**home, "TERM": "dumb"}, one_served) as seen:
         assert seen.ended() == 0
         assert b"\x1b" not in seen.raw
         assert "SERVER" in seen.text
 
 
-def run(*words: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [TRUNKLINE, *words], env=env, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
-    )
-
-
-def test_without_a_terminal_top_prints_one_table_or_json(home: dict[str, str], tmp_path: Path) -> None:
-    with trunkline_up(tmp_path / "up", {"servers": {"one": faulty()}}) as (url, _):
-        table = run("top", "--url", url, env=home)
-        once = run("top", "--url", url, "--once", env=home)
-        told = json.loads(run("top", "--url", url, "--format", "json", env=home).stdout)
-        compact = run("top", "--url", url, "--format", "compact", env=home)
+def test_without_a_terminal_top_prints_one_table_or_json(home: dict[str, str], one_served: str) -> None:
+    table = run("top", "--url", one_served, env=home)
+    once = run("top", "--url", one_served, "--once", env=home)
+    told = json.loads(run("top", "--url", one_served, "--format", "json", env=home).stdout)
+    compact = run("top", "--url", one_served, "--format", "compact", env=home)
 
     assert (table.returncode, table.stderr) == (0, "")
     assert table.stdout.startswith("Trunkline at http://127.0.0.1:")
@@ -357,32 +346,10 @@ def test_top_without_a_gateway_says_so(home: dict[str, str]) -> None:
 
 
 def test_top_shows_the_token_of_the_configuration(home: dict[str, str], tmp_path: Path) -> None:
-    config: Json = {"gateway": {"token": "the-long-token-of-the-house"}, "servers": {"one": faulty()}}
-    with trunkline_up(tmp_path / "up", config) as (url, _):
+    with running_gateway(tmp_path / "up", {"one": faulty()}, token="the-long-token-of-the-house") as url:
         stranger = run("top", "--url", url, env=home)
         owner = run("top", "--url", url, env={**home, "TRUNKLINE_GATEWAY_TOKEN": "the-long-token-of-the-house"})
 
     assert stranger.returncode == 1
     assert "wants a token" in stranger.stderr
     assert owner.returncode == 0, owner.stderr
-
-
-# Prompts.
-
-
-def test_a_question_is_answered_at_the_terminal(home: dict[str, str]) -> None:
-    added = run("add", "one", sys.executable, "-m", "trunkline.demo.clock", env=home)
-    assert added.returncode == 0, added.stderr
-    with window("remove", "one", env=home) as seen:
-        seen.wait("[y/N]")
-        seen.type(CTRL_C)
-        assert seen.ended() == 130
-        assert "Traceback" not in seen.text
-    kept = run("list", "--format", "compact", env=home).stdout.split()
-    with window("remove", "one", env=home) as seen:
-        seen.wait("[y/N]")
-        seen.type("y\n")
-        assert seen.ended() == 0
-
-    assert kept == ["one"]
-    assert run("list", "--format", "compact", env=home).stdout.split() == []

@@ -14,12 +14,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.cli.inside import run
 from tests.doctor.scene import GOOD, Machine
 from tests.harness import TRUNKLINE, faulty
 from trunkline.cli.main import main
 from trunkline.clients.client import Around
-from trunkline.doctor.codes import CODES
 from trunkline.doctor.diagnosis import Case, diagnose
+from trunkline.doctor.finding import CODES
 
 PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
 
@@ -75,7 +76,7 @@ def test_the_hurried_read_one_line_each(machine: Machine) -> None:
 def test_wrong_use_is_told_from_something_wrong(words: tuple[str, ...], machine: Machine) -> None:
     machine.configure(GOOD)
 
-    done = subprocess.run([TRUNKLINE, "doctor", *words], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = run("doctor", *words, env=dict(os.environ))
 
     assert done.returncode == 2
     assert "Traceback" not in done.stderr

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.cli.inside import running_gateway
 from tests.doctor.scene import GOOD, Machine, website
-from tests.harness import trunkline_up
 
 TOKEN = "a-long-token-of-the-house"
 
@@ -37,7 +37,7 @@ def test_a_web_server_on_the_port_is_no_trunkline(machine: Machine) -> None:
 @pytest.mark.parametrize("token", ["", TOKEN])
 def test_a_trunkline_that_runs_already_is_told_from_another(token: str, machine: Machine) -> None:
     said: dict[str, Any] = {"token": token} if token else {}
-    with trunkline_up(machine.folder / "up", {"gateway": said, "servers": {"it": GOOD}}) as (url, _):
+    with running_gateway(machine.folder / "up", {"it": GOOD}, **said) as url:
         port = int(url.split(":")[2].partition("/")[0])
         machine.configure(gateway={"port": port, **said}, servers={"it": GOOD})
         same = machine.doctor()

@@ -17,7 +17,7 @@ from tests.harness import faulty_http
 TEXT = {"Content-Type": "text/plain"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def old_url() -> Generator[str]:
     """The address of a server that speaks only HTTP+SSE."""
     script = Path(__file__).parents[1] / "upstream" / "sse_server.py"

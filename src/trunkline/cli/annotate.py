@@ -10,23 +10,18 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
 
-from trunkline.cli.open import (
-    check_server,
-    config_file,
-    config_to_look_at,
-    hint_to_begin,
-    only,
-    opened,
-    run,
-)
-from trunkline.cli.output import print_json, print_table, say
+from trunkline.cli.console import print_json, print_table, say
+from trunkline.cli.main import Commands
+from trunkline.cli.open import ask_hub, check_server, config_file, config_to_look_at, hint_to_begin, only
+from trunkline.cli.tools import known_of
 from trunkline.config.file import read_file, servers_of, super_table, write_file
 from trunkline.config.options import Config
 from trunkline.config.reading import user_file
 from trunkline.errors import ConfigError
 from trunkline.model import Entry
 from trunkline.tool import Annotations, Tool
-from trunkline.tools.annotations import get_annotation_summary, get_tool_safety_level, validate_annotations
+from trunkline.tools.annotations import get_annotation_summary, get_tool_safety_level, to_mcp, validate_annotations
+from trunkline.tools.infer import infer
 
 FLAGS = {
     "read_only_hint": "it only reads",
@@ -46,12 +41,11 @@ VALUES: dict[str, tuple[type[Any], str]] = {
 }
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    annotate = commands.add_parser(
+    annotate = commands.add(
         "annotate",
-        parents=[common, formatted],
-        help="say how tools behave, or see what is known of it",
+        commands.formatted,
         description="Say how a tool behaves: `trunkline annotate --tool delete_note --destructive`. It is kept in the "
         "configuration, counts before what the server says, and is shown to callers.",
     )
@@ -78,11 +72,10 @@ def _flag(name: str) -> str:
 
 
 def _annotate(options: argparse.Namespace) -> int:
-    said = _said(options)
+    said = _given(options)
     if options.tools or options.out:
         if not (options.infer and options.tools and options.out):
             raise ConfigError("--tools and --out belong together, with --infer.")
-        from trunkline.cli.annotate_file import infer_file
 
         return infer_file(Path(options.tools), Path(options.out))
     if said:
@@ -92,7 +85,7 @@ def _annotate(options: argparse.Namespace) -> int:
     return _show(options)
 
 
-def _said(options: argparse.Namespace) -> dict[str, Any]:
+def _given(options: argparse.Namespace) -> dict[str, Any]:
     """What the flags say, by the names of the configuration's fields."""
     said: dict[str, Any] = {}
     if options.annotations:
@@ -151,7 +144,7 @@ def _find(config: Config, options: argparse.Namespace, *, known: Collection[str]
         return "", options.tool
     if len(config.servers) == 1:
         return next(iter(config.servers)), options.tool
-    entries = run(lambda: _collect(config, options.timeout))
+    entries = ask_hub(config, options.timeout, lambda hub: hub.tools())
     found = {(entry.members or (entry.server,))[0]: entry for entry in entries if _named(entry, options.tool)}
     if not found:
         raise ConfigError(
@@ -180,7 +173,7 @@ def _show(options: argparse.Namespace) -> int:
     pattern = Glob((options.tool or "*").replace("*", "**"))
     entries = [
         entry
-        for entry in run(lambda: _collect(config, options.timeout))
+        for entry in ask_hub(config, options.timeout, lambda hub: hub.tools())
         if (not options.server or options.server in (entry.server, *entry.members))
         and (pattern.matches(entry.name) or _named(entry, options.tool))
     ]
@@ -222,8 +215,12 @@ def _summary(entry: Entry, *, infer: bool) -> tuple[str, str]:
 
 def _described(entry: Entry, *, infer: bool) -> dict[str, Any]:
     known = _known(entry, infer=infer)
-    said = {name: value for name, value in dataclasses.asdict(known).items() if value not in (None, "", ())}
-    return {"tool": entry.shown, "server": entry.server, "safety": get_tool_safety_level(known), "annotations": said}
+    return {
+        "tool": entry.shown,
+        "server": entry.server,
+        "safety": get_tool_safety_level(known),
+        "annotations": known_of(known),
+    }
 
 
 def _validate(entries: list[Entry], options: argparse.Namespace) -> int:
@@ -238,6 +235,82 @@ def _validate(entries: list[Entry], options: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-async def _collect(config: Config, seconds: float) -> list[Entry]:
-    async with opened(config, seconds) as hub:
-        return await hub.tools()
+def infer_file(tools: Path, out: Path) -> int:
+    """Write one line of inferred hints for each tool in a file; the hints that the file declares are not looked at."""
+    definitions = _read_tools(tools)
+    lines = [
+        json.dumps(
+            {
+                "server": tool.get("server", ""),
+                "name": tool["name"],
+                "annotations": to_mcp(infer(tool["name"], tool["description"], tool["inputSchema"]).annotations),
+            },
+            ensure_ascii=False,
+        )
+        for tool in definitions
+    ]
+    try:
+        out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{out} cannot be written: {error.strerror}.") from error
+    say(f"{len(lines)} tools annotated in {out}.")
+    return 0
+
+
+def _read_tools(path: Path) -> list[dict[str, Any]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.", hint="Name a file of tools.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not text in UTF-8.") from error
+    return [_checked(tool, where) for tool, where in _entries(text, path)]
+
+
+def _entries(text: str, path: Path) -> list[tuple[Any, str]]:
+    """The tools of a list, of a `tools/list` result or of one JSON object in each line, and where each stands."""
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        return _entries_by_line(text, path)
+    if isinstance(whole, dict):
+        whole = cast(dict[str, Any], whole)
+        whole = whole.get("result", whole)
+    if isinstance(whole, dict):
+        whole = cast(dict[str, Any], whole)
+        whole = whole.get("tools", [whole])
+    if not isinstance(whole, list):
+        raise ConfigError(
+            f"{path} holds no list of tools.",
+            hint='Give it a JSON list, a tools/list result, or one {"name": ...} in each line.',
+        )
+    return [(tool, f"{path}, tool {count}") for count, tool in enumerate(cast(list[Any], whole), 1)]
+
+
+def _entries_by_line(text: str, path: Path) -> list[tuple[Any, str]]:
+    found: list[tuple[Any, str]] = []
+    for count, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            found.append((json.loads(line), f"{path}, line {count}"))
+        except ValueError as error:
+            raise ConfigError(f"{path}, line {count} is not JSON: {error}.") from error
+    return found
+
+
+def _checked(tool: Any, where: str) -> dict[str, Any]:
+    if not isinstance(tool, dict):
+        raise ConfigError(f"{where} is not a tool.", hint='A tool is an object with a "name".')
+    tool = cast(dict[str, Any], tool)
+    name, server = tool.get("name"), tool.get("server", "")
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"{where} has no name.", hint='Give it a "name" that is a text.')
+    if not isinstance(server, str):
+        raise ConfigError(f"{where}: the server of {name!r} is not a text.")
+    description, schema = tool.get("description") or "", tool.get("inputSchema")
+    if not isinstance(description, str):
+        raise ConfigError(f"{where}: the description of {name!r} is not a text.")
+    if not isinstance(schema, dict | None):
+        raise ConfigError(f"{where}: the inputSchema of {name!r} is not an object.")
+    return {"server": server, "name": name, "description": description, "inputSchema": schema}

@@ -13,7 +13,8 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trunkline.cli.output import say
+from trunkline.cli.console import say
+from trunkline.cli.main import Commands
 from trunkline.errors import ConfigError
 from trunkline.wire.members import decode_object
 
@@ -22,13 +23,13 @@ QUERY: Mapping[str, Any] = {"id": str | int, "query": str}
 _GLANCE = 0.5
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    bench = commands.add_parser("bench", help="measure how well and how fast tools are found")
+    bench = commands.add("bench")
     kinds = bench.add_subparsers(title="what is measured", metavar="WHAT", required=True)
     search = kinds.add_parser(
         "search",
-        parents=[common],
+        parents=[commands.common],
         help="rank the tools of a file for the queries of another",
         description="Rank tools for queries. Both files have one JSON object on each line: a tool is a definition as "
         "MCP has it, with a `key` and a `server`; a query has an `id` and a `query`. Each line that is written has the "

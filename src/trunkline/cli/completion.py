@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from trunkline.cli.main import Commands
 from trunkline.config.reading import find_file, load
 
 SHELLS = ("bash", "zsh", "fish")
@@ -23,14 +24,12 @@ EXAMPLES = """examples:
 """
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    completion = commands.add_parser(
+    completion = commands.add(
         "completion",
-        help="print a script that completes commands in a shell",
         description="Print a script that completes commands, options, their values and the names of your servers.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     completion.add_argument(
         "shell", choices=(*SHELLS, "servers"), help="the shell; `servers` prints the names that scripts ask for"

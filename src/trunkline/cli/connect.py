@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
+import sys
 import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit
 
-from trunkline.cli.ask import agrees, can_ask
-from trunkline.cli.clients import Ours, check_clients, here, ours
-from trunkline.cli.output import print_json, print_table, say
+from trunkline.cli.console import agrees, can_ask, print_json, print_table, say
+from trunkline.cli.main import Commands
+from trunkline.cli.open import config_file
 from trunkline.clients.client import CLIENTS, Around, Client, Place, places, target
 from trunkline.clients.connection import Change, address_of, difference, gateway_url, own_entry, plan, taken_back
 from trunkline.clients.document import Document
 from trunkline.clients.file import Backup, backups, changed_since, check_writable, look, restore, settle, write
 from trunkline.clients.secret import printable
-from trunkline.config.options import default_home
+from trunkline.config.options import Config, default_home
+from trunkline.config.reading import load, read_document, user_file
 from trunkline.errors import ConfigError
 
 CONNECT_EXAMPLES = """examples:
@@ -35,17 +42,14 @@ UNDO_EXAMPLES = """examples:
 CODES = "\nExit codes: 0 done, 1 nothing to do or declined, 2 wrong use, or a file that cannot be changed."
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the commands that write into other clients' files."""
-    raw = argparse.RawDescriptionHelpFormatter
-    connect = commands.add_parser(
+    connect = commands.add(
         "connect",
-        parents=[common, formatted],
-        help="let Claude, Cursor, VS Code and others use Trunkline",
+        commands.formatted,
         description="Write Trunkline into a client's configuration as one server. Everything else in the file stays "
         "as it is, what it was is kept, and `trunkline undo` brings it back.",
-        epilog=CONNECT_EXAMPLES + CODES,
-        formatter_class=raw,
+        examples=CONNECT_EXAMPLES + CODES,
     )
     connect.add_argument("client", nargs="?", metavar="CLIENT", help=f"one of: {', '.join(CLIENTS)}")
     connect.add_argument("--list", action="store_true", help="show who is connected, and where")
@@ -58,14 +62,12 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
     connect.add_argument("--dry-run", action="store_true", help="only show what would change")
     connect.add_argument("--yes", "-y", action="store_true", help="do not ask")
     connect.set_defaults(run=_connect)
-    undo = commands.add_parser(
+    undo = commands.add(
         "undo",
-        parents=[common],
-        help="take back the last `connect`",
+        commands.common,
         description="Put a client's configuration back as it was before the last `trunkline connect`, to the byte. In "
         "a file that somebody else changed since, only what `connect` wrote is taken back.",
-        epilog=UNDO_EXAMPLES + CODES,
-        formatter_class=raw,
+        examples=UNDO_EXAMPLES + CODES,
     )
     undo.add_argument("client", nargs="?", metavar="CLIENT", help="of this client (default: the last of all)")
     undo.add_argument(
@@ -230,3 +232,70 @@ def _take_out(backup: Backup) -> int:
 def _place_of(backup: Backup, around: Around) -> Place | None:
     known = [*places(backup.client, around), *(target(backup.client, around, project=where) for where in (False, True))]
     return next((place for place in known if place is not None and place.path == backup.path), None)
+
+
+TOKEN = "TRUNKLINE_GATEWAY_TOKEN"  # noqa: S105 - the name of a variable
+
+
+@dataclass(frozen=True)
+class Ours:
+    """Our own configuration, as it is in the file and as it is meant."""
+
+    path: Path
+    config: Config
+    servers: Mapping[str, Mapping[str, Any]]
+    """The servers as they are written, variables and all."""
+    token: str = ""
+    """The environment variable of the gateway's token; empty when there is no token."""
+
+    @property
+    def urls(self) -> list[str]:
+        """Where the gateway is."""
+        try:
+            return [gateway_url(self.config.gateway)]
+        except ConfigError:
+            return []
+
+
+def here() -> Around:
+    """This machine, this user, this folder."""
+    home = os.environ.get("HOME") or os.environ.get("USERPROFILE") or "~"
+    return Around(Path(home).expanduser(), Path.cwd(), os.environ, sys.platform)
+
+
+def ours(options: argparse.Namespace) -> Ours:
+    """The file that was named or is found; without any, the one that will be made."""
+    path = config_file(options)
+    if path is None or not path.exists():
+        made = path or user_file(os.environ)
+        config = load(None, env=os.environ)
+        return Ours(made, config, {}, TOKEN if config.gateway.token else "")
+    document = read_document(path)
+    config = load(path, env=os.environ)
+    return Ours(path, config, _tables(document.get("servers")), _token(document, config))
+
+
+def check_clients(names: Iterable[str]) -> list[str]:
+    """The clients by name, or all of them."""
+    chosen = list(names)
+    for name in chosen:
+        if name not in CLIENTS:
+            close = difflib.get_close_matches(name, list(CLIENTS), 1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"Known are: {', '.join(CLIENTS)}."
+            raise ConfigError(f"There is no client {name!r}.", hint=hint)
+    return chosen or list(CLIENTS)
+
+
+def _token(document: Mapping[str, Any], config: Config) -> str:
+    if not config.gateway.token and not config.gateway.users:
+        return ""
+    written = _tables({"gateway": document.get("gateway")}).get("gateway", {}).get("token", "")
+    found = re.fullmatch(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}", str(written))
+    return found[1] if found else TOKEN
+
+
+def _tables(value: Any) -> dict[str, dict[str, Any]]:
+    if not isinstance(value, dict):
+        return {}
+    tables = cast("dict[str, Any]", value)
+    return {name: cast("dict[str, Any]", table) for name, table in tables.items() if isinstance(table, dict)}

@@ -10,13 +10,12 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from trunkline.authoring.starter.names import module_name
 from trunkline.authoring.starter.project import Project, installed_from
-from trunkline.cli.ask import agrees, can_ask
+from trunkline.cli.console import agrees, can_ask, print_json, say
+from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file
-from trunkline.cli.output import print_json, say
 from trunkline.config.file import read_file, servers_of
 from trunkline.config.reading import user_file
 from trunkline.errors import ConfigError
@@ -28,15 +27,13 @@ _EXAMPLES = """examples:
 """
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    create = commands.add_parser(
+    create = commands.add(
         "create-server",
-        parents=[common, formatted],
-        help="begin a server of your own",
+        commands.formatted,
         description="Write a small project: a server in Python, its tools, a test that passes, and how to use it.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     create.add_argument("name", help="of the server, its folder and its command")
     # Without choices: whoever asks for a template of another project is told which of ours to take.

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, cast
 
-from trunkline.cli.last_look import LastLook, News, news_of
+from trunkline.cli.console import MARKS, first_line, print_json, say
+from trunkline.cli.main import Commands
 from trunkline.cli.open import check_server, config_to_look_at, hint_to_begin, only, opened, run
-from trunkline.cli.output import MARKS, first_line, print_json, say
 from trunkline.cli.show import WELL, add_timeout
+from trunkline.cli.tools import known_of
 from trunkline.clients.secret import printable
 from trunkline.config.options import Config
 from trunkline.control.change import ToolChange
 from trunkline.errors import ConfigError
 from trunkline.model import Kind, Listing, ServerView
+from trunkline.storage.files import try_replace_file
 from trunkline.tools.annotations import get_annotation_summary, get_tool_safety_level
 from trunkline.tools.infer import Inference, infer
 from trunkline.wire.members import decode_object
@@ -31,12 +35,11 @@ OTHERS = {
 }
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    discover = commands.add_parser(
+    discover = commands.add(
         "discover",
-        parents=[common, formatted],
-        help="see what the servers offer, and what is new",
+        commands.formatted,
         description="Start the servers, and show what each offers: tools, resources and prompts, and which tools are "
         "new, changed or gone since you last did so. Exit code 3 means that none can be reached.",
     )
@@ -47,6 +50,18 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
     discover.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
     add_timeout(discover)
     discover.set_defaults(run=_discover)
+
+
+@dataclass(frozen=True)
+class News:
+    """What became of one tool."""
+
+    what: Literal["new", "changed", "gone", "back"]
+    parts: tuple[str, ...] = ()
+    """The parts of its definition that differ."""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {', '.join(self.parts)}" if self.parts else self.what
 
 
 @dataclass(frozen=True)
@@ -146,10 +161,9 @@ def _described_tool(tool: dict[str, Any], news: News | None, infers: bool) -> di
         told["news"] = {"what": news.what, "parts": list(news.parts)}
     if infers:
         found = inferred(tool)
-        said = {name: value for name, value in asdict(found.annotations).items() if value not in (None, "", ())}
         told["inferred"] = {
             "safety": get_tool_safety_level(found.annotations),
-            "annotations": said,
+            "annotations": known_of(found.annotations),
             "confidence": found.confidence,
             "evidence": list(found.evidence),
         }
@@ -211,3 +225,43 @@ def _sum_up(found: list[Discovered], hint: str, *, infers: bool) -> None:
         say(f"By their words {reading} only read, {destroying} are destructive, and {repeatable} are idempotent.")
     if news:
         say("When and what exactly: trunkline tools --changes")
+
+
+def news_of(changes: Iterable[ToolChange]) -> dict[str, News]:
+    """The changes of one server, the newest first, as one piece of news for each tool."""
+    found: dict[str, list[ToolChange]] = {}
+    for change in changes:
+        found.setdefault(change.tool, []).append(change)
+    return {tool: _news(its) for tool, its in found.items()}
+
+
+def _news(changes: list[ToolChange]) -> News:
+    words = dict.fromkeys(word for change in reversed(changes) for word in change.what)
+    parts = tuple(word for word in words if word not in ("added", "removed", "restored"))
+    if changes[0].what == ("removed",):
+        return News("gone")
+    if "added" in words:
+        return News("new")
+    return News("back", parts) if "restored" in words else News("changed", parts)
+
+
+class LastLook:
+    """When each server was last looked at, in one file; one that cannot be read counts as never."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / "discovered.json"
+
+    def read(self) -> dict[str, float]:
+        """Seconds since the epoch, by server."""
+        try:
+            document: Any = json.loads(self._path.read_bytes())
+        except (OSError, ValueError):
+            return {}
+        if not isinstance(document, dict):
+            return {}
+        times = cast("dict[str, Any]", document)
+        return {name: float(when) for name, when in times.items() if isinstance(when, int | float)}
+
+    def write(self, looks: Mapping[str, float]) -> bool:
+        """Remember these besides the others; false when the disk does not take it, and then news are told again."""
+        return try_replace_file(self._path, json.dumps({**self.read(), **looks}).encode())

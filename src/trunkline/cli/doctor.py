@@ -1,18 +1,20 @@
-"""`trunkline doctor`: the command, and the questions before anything is changed."""
+"""`trunkline doctor`: the command, the questions before anything is changed, and what is printed of the findings."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from trunkline.cli.ask import agrees, can_ask
-from trunkline.cli.clients import here
-from trunkline.cli.doctor_report import ProgressLine, print_diagnosis
+from trunkline.cli.connect import here
+from trunkline.cli.console import agrees, can_ask, print_json, say
+from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file, run
-from trunkline.cli.output import say
+from trunkline.clients.secret import printable
 from trunkline.doctor.diagnosis import Case, Diagnosis, diagnose
-from trunkline.doctor.mend import apply
+from trunkline.doctor.finding import Finding, Severity, apply
 from trunkline.errors import ConfigError
 
 EXAMPLES = """examples:
@@ -27,16 +29,14 @@ Every code is explained in docs/doctor.md. Exit codes: 0 all is well, 1 somethin
 """
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    doctor = commands.add_parser(
+    doctor = commands.add(
         "doctor",
-        parents=[common, formatted],
-        help="find out why something does not work, and what to do",
+        commands.formatted,
         description="Start every server, look at the configuration, the gateway and our own files, and say what is "
         "wrong, what was seen and what to do. Nothing is changed unless you say --fix.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     doctor.add_argument("servers", nargs="*", metavar="SERVER", help="only these (default: everything)")
     doctor.add_argument("--fix", action="store_true", help="set right what is safe and can be undone; asks before each")
@@ -64,7 +64,7 @@ def _doctor(options: argparse.Namespace) -> int:
         if fixed:
             diagnosis = _examine(options)
     print_diagnosis(diagnosis, fixed, options.format)
-    return 0 if diagnosis.well else 1
+    return 0 if diagnosis.is_well else 1
 
 
 def _examine(options: argparse.Namespace) -> Diagnosis:
@@ -93,3 +93,75 @@ def _fix(diagnosis: Diagnosis, *, ask: bool) -> list[str]:
         else:
             say(f"{finding.code}: {done[-1]}.")
     return done
+
+
+MARKS = {Severity.ERROR: "✗", Severity.WARNING: "!", Severity.NOTE: "·"}
+
+
+class ProgressLine:
+    """One line on the terminal that says what is still examined; elsewhere nothing."""
+
+    def __init__(self) -> None:
+        self._shown = False
+        self._total = 0
+
+    def __call__(self, waiting: Sequence[str]) -> None:
+        """Show those that are left."""
+        if not sys.stderr.isatty():
+            return
+        self._total = max(self._total, len(waiting))
+        names = ", ".join(printable(name) for name in waiting)
+        text = f"Examining {len(waiting)} of {self._total} servers: {names}"
+        print(f"\r\033[K{text[:78]}" if waiting else "\r\033[K", end="", file=sys.stderr, flush=True)
+        self._shown = bool(waiting)
+
+    def clear(self) -> None:
+        """Leave no trace."""
+        if self._shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            self._shown = False
+
+
+def print_diagnosis(diagnosis: Diagnosis, fixed: Sequence[str], form: str) -> None:
+    """Print everything in one of the formats."""
+    if form == "json":
+        print_json(_described(diagnosis, fixed))
+        return
+    if form == "compact":
+        for one in diagnosis.findings:
+            print(f"{one.code} {one.severity.value} {printable(one.server or one.file)}".rstrip())
+        return
+    for name, words in diagnosis.servers.items():
+        print(f"{'✓' if words.startswith('works') else '–'} {printable(name)} {words}")
+    for one in diagnosis.findings:
+        _print_finding(one)
+    _sum_up(diagnosis)
+
+
+def _described(diagnosis: Diagnosis, fixed: Sequence[str]) -> dict[str, Any]:
+    return {
+        "well": diagnosis.is_well,
+        "servers": dict(diagnosis.servers),
+        "findings": [one.described() for one in diagnosis.findings],
+        "fixed": list(fixed),
+    }
+
+
+def _print_finding(one: Finding) -> None:
+    about = f"server {one.server}" if one.server else one.file
+    print(f"\n{MARKS[one.severity]} {one.code} {one.title}" + (f" ({printable(about)})" if about else ""))
+    print(f"    Seen: {printable(one.seen)}")
+    print(f"    Do:   {printable(one.advice)}")
+    if one.command:
+        print(f"          $ {printable(one.command)}")
+    print(f"    More: {one.documentation}")
+
+
+def _sum_up(diagnosis: Diagnosis) -> None:
+    count = sum(one.severity is not Severity.NOTE for one in diagnosis.findings)
+    if not count:
+        say("All is well.")
+        return
+    fixable = sum(one.remedy is not None for one in diagnosis.findings if one.severity is not Severity.NOTE)
+    hint = f" {fixable} of them can be set right by `trunkline doctor --fix`." if fixable else ""
+    say(f"\n{count} {'thing is' if count == 1 else 'things are'} wrong.{hint}")

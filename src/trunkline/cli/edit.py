@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from trunkline.cli.ask import agrees, can_ask
-from trunkline.cli.manifest_flags import add_manifest_flags
+from trunkline.cli.console import agrees, can_ask, print_json, say
+from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file
-from trunkline.cli.output import print_json, say
 from trunkline.config.file import read_file, servers_of, write_file
 from trunkline.config.reading import parse, user_file
 from trunkline.errors import ConfigError
@@ -20,12 +20,11 @@ from trunkline.errors import ConfigError
 _SAID = ("command", "args", "url", "env", "headers", "cwd", "transport")
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the commands that write."""
-    add = commands.add_parser(
+    add = commands.add(
         "add",
-        parents=[common, formatted],
-        help="add a server",
+        commands.formatted,
         description="Add a server: `trunkline add time uvx mcp-server-time`, or `trunkline add docs https://host/mcp`, "
         "or what a manifest describes: `trunkline add --manifest ./plugins/github`. The command may be one text in "
         "quotes. To add the same once more changes nothing.",
@@ -39,8 +38,8 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
     ]
     _add_flags(add)
     add_manifest_flags(add, needed)
-    add.set_defaults(run=partial(_add, common=common, formatted=formatted))
-    remove = commands.add_parser("remove", parents=[common, formatted], help="remove a server")
+    add.set_defaults(run=partial(_add, formatted=commands.formatted))
+    remove = commands.add("remove", commands.formatted)
     remove.add_argument("name", help="the server, as `trunkline list` calls it")
     remove.add_argument(
         "--force", "-f", "--yes", "-y", action="store_true", help="do not ask, as without a terminal nobody is"
@@ -56,14 +55,14 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace a server of the same name")
 
 
-def _add(options: argparse.Namespace, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> int:
+def _add(options: argparse.Namespace, formatted: argparse.ArgumentParser) -> int:
     if options.manifest:
         from trunkline.cli.manifest import add_manifest
 
         return add_manifest(options)
     if options.args and options.address.startswith(("http://", "https://")):
         # A remote server has no arguments of its own, so what follows its address is meant for us.
-        behind = argparse.ArgumentParser(prog="trunkline add", parents=[common, formatted])
+        behind = argparse.ArgumentParser(prog="trunkline add", parents=[formatted])
         _add_flags(behind)
         options = behind.parse_args(options.args, argparse.Namespace(**{**vars(options), "args": []}))
     path = config_file(options) or user_file(os.environ)
@@ -162,3 +161,25 @@ def _split(pair: str, mark: str, flag: str) -> tuple[str, str]:
     if not found or not key.strip():
         raise ConfigError(f"{flag} wants NAME{mark}VALUE.")
     return key.strip(), value.strip()
+
+
+def add_manifest_flags(parser: argparse.ArgumentParser, needed: Sequence[argparse.Action]) -> None:
+    """Add them; `needed` are the arguments that a manifest makes superfluous."""
+
+    class Manifest(argparse.Action):
+        def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+            namespace.manifest = values
+            for action in needed:
+                action.required = False
+
+    parser.add_argument(
+        "--manifest",
+        action=Manifest,
+        metavar="PATH|URL",
+        help="add what a server.json or plugin.json describes; its command is shown, and nothing is run",
+    )
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="answer what a manifest asks")
+    parser.add_argument(
+        "--package", default="", metavar="NAME", help="which of a manifest's packages, such as npm or 2"
+    )
+    parser.add_argument("--yes", "-y", action="store_true", help="agree to the command that a manifest wants to run")

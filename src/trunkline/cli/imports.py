@@ -6,23 +6,33 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trunkline.cli.ask import agrees, answer, ask, can_ask, chosen, is_yes
-from trunkline.cli.clients import Ours, check_clients, here, ours
-from trunkline.cli.import_report import Report, print_found, print_weight
-from trunkline.cli.output import print_json, say
-from trunkline.cli.weigh import Weight, weigh
+from trunkline.cli.connect import Ours, check_clients, here, ours
+from trunkline.cli.console import agrees, answer, ask, can_ask, chosen, is_yes, print_json, print_table, say
+from trunkline.cli.main import Commands
+from trunkline.cli.tokens import Cost, Weight, weigh
 from trunkline.clients.client import CLIENTS
-from trunkline.clients.secret import Moved, is_private, move, printable, secrets_of
-from trunkline.clients.server import Candidate, Findings, LeftOut, candidates, find, is_trunkline, read_any
+from trunkline.clients.secret import Moved, is_private, move, printable, secrets_of, shown_command
+from trunkline.clients.server import (
+    Candidate,
+    Findings,
+    LeftOut,
+    Server,
+    candidates,
+    find,
+    is_trunkline,
+    read_any,
+    title,
+)
 from trunkline.config.file import read_file, servers_of, write_file
 from trunkline.config.options import ServerSpec
 from trunkline.config.reading import parse
 from trunkline.errors import ConfigError
+from trunkline.tools.tokens import HINT
 
 EXAMPLES = """examples:
   trunkline import                       every client, for this user and this folder
@@ -33,16 +43,14 @@ EXAMPLES = """examples:
 """
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    takes = commands.add_parser(
+    takes = commands.add(
         "import",
-        parents=[common, formatted],
-        help="take over the servers of Claude, Cursor, VS Code and others",
+        commands.formatted,
         description="Find the servers that other clients are configured with, show what they cost a model in every "
         "request, and write those you choose into trunkline.toml. The clients' own files are not changed.",
-        epilog=EXAMPLES + "\nExit codes: 0 done, 1 nothing found or declined, 2 wrong use.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES + "\nExit codes: 0 done, 1 nothing found or declined, 2 wrong use.",
     )
     takes.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of: {', '.join(CLIENTS)} (default: all)")
     takes.add_argument("--from", dest="file", metavar="FILE", help="read this file instead")
@@ -214,3 +222,108 @@ def _tell(path: Path, written: Written) -> None:
         for one in written.moved:
             say(printable(f"  {one.variable}  ({one.key} of {one.server})"))
     say("Try them: trunkline test. Then let a client use them: trunkline connect CLIENT --replace")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found."""
+
+    found: Sequence[Candidate]
+    left: Sequence[LeftOut]
+    files: Sequence[Path]
+    specs: Mapping[str, ServerSpec]
+
+    def described(self, weight: Weight, written: Iterable[str], path: Path) -> dict[str, Any]:
+        """For programs to read."""
+        total = _total(self.found, weight)
+        return {
+            "servers": [self._described(candidate, weight) for candidate in self.found],
+            "left_out": [
+                {"client": left.client, "file": str(left.path), "name": left.name, "reason": left.reason}
+                for left in self.left
+            ],
+            "tools": total.tools,
+            "tokens": total.tokens,
+            "through_trunkline": {"tools": weight.through.tools, "tokens": weight.through.tokens},
+            "counted": weight.exact,
+            "written": list(written),
+            "file": str(path),
+        }
+
+    def _described(self, candidate: Candidate, weight: Weight) -> dict[str, Any]:
+        cost = weight.servers.get(candidate.name)
+        problem = weight.away.get(candidate.name) or self.specs[candidate.name].problem
+        return {
+            "name": candidate.name,
+            "clients": [
+                {"client": server.client, "name": server.name, "file": str(server.path)} for server in candidate.servers
+            ],
+            "command": shown_command(candidate.spec),
+            "enabled": self.specs[candidate.name].enabled,
+            "known": candidate.known,
+            "notes": list(candidate.notes),
+            "secrets": [key for _, key in secrets_of(candidate.spec)],
+            **({"tools": cost.tools, "tokens": cost.tokens} if cost else {}),
+            **({"problem": problem} if problem else {}),
+        }
+
+
+def print_found(report: Report) -> None:
+    """Every client's servers, with the exact command of each."""
+    numbers = {id(server): at for at, one in enumerate(report.found, 1) for server in one.servers}
+    owners = {id(server): one for one in report.found for server in one.servers}
+    servers = [server for one in report.found for server in one.servers]
+    for path in report.files:
+        here = [server for server in servers if server.path == path]
+        left = [one for one in report.left if one.path == path]
+        if not here and not left:
+            continue
+        print(f"{title((here[0] if here else left[0]).client)} ({printable(str(path))})")
+        for server in here:
+            _print_server(server, owners[id(server)], numbers[id(server)], report.specs)
+        for one in left:
+            print(printable(f"   –  {one.name + ': ' if one.name else ''}left out, {one.reason}."))
+
+
+def _print_server(server: Server, one: Candidate, number: int, specs: Mapping[str, ServerSpec]) -> None:
+    if server is not one.servers[0]:
+        print(printable(f"   =  {server.name}: the same as {number}, {one.name}"))
+        return
+    called = one.name if one.name == server.name else f"{server.name}, here {one.name}"
+    print(f"  {number:>2}  {printable(called)}: {shown_command(server.spec)}")
+    remarks = [*one.notes]
+    if one.known:
+        remarks.append(f"It is in trunkline.toml already, as {one.known}.")
+    if not specs[one.name].enabled:
+        remarks.append("It is switched off, and stays so.")
+    if specs[one.name].problem:
+        remarks.append(f"Not ready: {specs[one.name].problem}")
+    for remark in remarks:
+        print(printable(f"      {remark}"))
+
+
+def print_weight(report: Report, weight: Weight) -> None:
+    """What each client's servers cost, and what they would cost through Trunkline."""
+    clients = dict.fromkeys(client for one in report.found for client in one.clients)
+    rows: list[list[str]] = []
+    for client in clients:
+        mine = [one for one in report.found if client in one.clients]
+        cost = _total(mine, weight)
+        rows.append([title(client), str(len(mine)), f"{cost.tools:,}", f"{cost.tokens:,}"])
+    print()
+    print_table(("client", "servers", "tools", "tokens in every request"), rows)
+    total, about = _total(report.found, weight), "" if weight.exact else "about "
+    well = sum(one.name in weight.servers for one in report.found)
+    say(
+        f"{well} servers, {total.tools:,} tools: {about}{total.tokens:,} tokens in every request. "
+        f"Through Trunkline: {weight.through.tools:,} tools, {about}{weight.through.tokens:,} tokens."
+    )
+    for name, reason in weight.away.items():
+        say(printable(f"Not counted: {name}. {reason}"))
+    if not weight.exact:
+        say(f"The numbers are estimated. To count, there is a tokenizer. {HINT}")
+
+
+def _total(found: Iterable[Candidate], weight: Weight) -> Cost:
+    costs = [weight.servers[one.name] for one in found if one.name in weight.servers]
+    return Cost(sum(cost.tools for cost in costs), sum(cost.tokens for cost in costs))

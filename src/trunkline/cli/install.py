@@ -5,26 +5,27 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
-from trunkline.cli.ask import agrees, can_ask
+from trunkline.cli.console import agrees, answer, can_ask, print_json, say
 from trunkline.cli.edit import put_server
-from trunkline.cli.install_answers import Answers, find_answers
-from trunkline.cli.manifest import plain
+from trunkline.cli.main import Commands
+from trunkline.cli.manifest import Answers, check_reference, show_command
 from trunkline.cli.open import config_file, opened, run
-from trunkline.cli.origin import is_from
-from trunkline.cli.output import print_json, say
-from trunkline.cli.registry import client_for, find_entry
-from trunkline.cli.secret import here
+from trunkline.cli.registry import client_for, find_entry, is_from
+from trunkline.cli.secret import ask_secret, here
+from trunkline.clients.secret import printable
 from trunkline.config.file import read_file, servers_of
 from trunkline.config.options import Config, ServerSpec
 from trunkline.config.reading import load, user_file
 from trunkline.errors import ConfigError, ManifestError
+from trunkline.install.manifests.environment import check
+from trunkline.install.manifests.manifest import Variable
 from trunkline.install.marketplace.entry import RegistryEntry
 from trunkline.install.marketplace.install import Installer, table
 from trunkline.install.marketplace.server_json import SOURCE
@@ -43,16 +44,14 @@ _PROGRAMS = {
 }
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    install = commands.add_parser(
+    install = commands.add(
         "install",
-        parents=[common, formatted],
-        help="install a server of the catalogue or a registry",
+        commands.formatted,
         description="Install a server: its exact command is shown, what it wants to know is asked for, it is written "
         "into the configuration and started once. Secrets are kept as `trunkline secret` keeps them.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     install.add_argument("id", help="see `trunkline registry search`")
     install.add_argument("values", nargs="*", metavar="VALUE", help="its arguments, in their order")
@@ -80,11 +79,11 @@ def _install(options: argparse.Namespace) -> int:
     known = servers_of(read_file(path), path).get(name)
     if known is not None and not options.force:
         return _already(options, name, path, known, entry)
-    say(f"{plain(entry.name)} {entry.version}".rstrip() + f", {_whose(entry)}: {plain(entry.description)}")
+    say(f"{printable(entry.name)} {entry.version}".rstrip() + f", {_whose(entry)}: {printable(entry.description)}")
     asks = can_ask() and not options.yes
     answers = find_answers(installer, name, options, asks=asks)
     spec = installer.spec(answers.given, name=name)
-    _show(spec, installer.notes)
+    show_command(spec, installer.notes, runs="It runs", reaches="It is reached at")
     if entry.source != SOURCE and not options.yes and not (can_ask() and agrees("Install it?")):
         say("Nothing was installed." if can_ask() else "Nobody can be asked here. Say --yes if you agree to it.")
         return 1
@@ -115,18 +114,6 @@ def _whose(entry: RegistryEntry) -> str:
     return f"of {entry.source}, which nobody has checked"
 
 
-def _show(spec: ServerSpec, notes: list[str]) -> None:
-    if spec.command:
-        say("It runs, without a shell:")
-        say("  " + " ".join(shlex.quote(plain(word)) for word in (spec.command, *spec.args)))
-    else:
-        say(f"It is reached at:\n  {plain(spec.url)}")
-    for name, value in (*spec.env.items(), *spec.headers.items()):
-        say(f"  with {plain(name)} = {plain(value)}")
-    for note in notes:
-        say(f"Note: {plain(note)}")
-
-
 def _finish(options: argparse.Namespace, spec: ServerSpec, path: Path, answers: Answers) -> int:
     """Start it once, if it can be, and tell how that went."""
     say(f"Installed {spec.name!r} in {path}.")
@@ -149,9 +136,9 @@ def _finish(options: argparse.Namespace, spec: ServerSpec, path: Path, answers: 
             **({"works": tried.works, "reason": tried.reason, "tools": tried.tools} if tried else {}),
         })  # fmt: skip
     elif tried and tried.works:
-        say(f"It works. Its {len(tried.tools)} tools: {', '.join(map(plain, tried.tools))}")
+        say(f"It works. Its {len(tried.tools)} tools: {', '.join(map(printable, tried.tools))}")
     elif tried:
-        say(f"It does not start: {plain(tried.reason)} See why: trunkline doctor {spec.name}")
+        say(f"It does not start: {printable(tried.reason)} See why: trunkline doctor {spec.name}")
     return 0 if tried is None or tried.works else 3
 
 
@@ -171,3 +158,116 @@ async def _try(config: Config, name: str, seconds: float) -> _Tried:
         tools = [entry.name for entry in hub.snapshot.tools.values() if entry.server == name]
         reason = view.reason or ("" if works else f"it did not answer within {seconds:g} s.")
         return _Tried(works, reason, tools)
+
+
+def find_answers(installer: Installer, server: str, options: argparse.Namespace, *, asks: bool) -> Answers:
+    """What was given, what the machine knows, and what a person says; secrets become references."""
+    answers = Answers()
+    wanted = installer.questions()
+    arguments = installer.arguments()
+    given = _given(options, [one for one in wanted if one.name in arguments], wanted)
+    for variable in wanted:
+        if variable.name in installer.entry.env_args:
+            _take_env_argument(variable, given.get(variable.name), answers)
+        elif variable.secret:
+            _take_secret(variable, server, given.get(variable.name), answers, asks=asks)
+        else:
+            _take(variable, given.get(variable.name), answers, argument=variable.name in arguments, asks=asks)
+    return answers
+
+
+def _given(options: argparse.Namespace, arguments: list[Variable], wanted: list[Variable]) -> dict[str, list[str]]:
+    """Values from the command line by the names of questions; arguments without a name are taken in order."""
+    found: dict[str, list[str]] = {}
+    names = {one.name.lstrip("-"): one for one in wanted}
+    loose: list[str] = [*options.values]
+    for pair in options.env:
+        name, mark, value = pair.partition("=")
+        if not mark or name not in names:
+            known = ", ".join(names) or "nothing"
+            raise ConfigError("--env wants NAME=VALUE of what it asks for.", hint=f"It asks for: {known}.")
+        found.setdefault(names[name].name, []).append(value)
+    for text in options.arg:
+        name, mark, value = text.partition("=")
+        if mark and name.lstrip("-") in names:
+            found.setdefault(names[name.lstrip("-")].name, []).append(value)
+        else:
+            loose.append(text)
+    for variable in arguments:
+        if loose and variable.name not in found:
+            found[variable.name], loose = (loose, []) if variable.repeated else (loose[:1], loose[1:])
+    if loose:
+        raise ConfigError("There are more values than it takes.", hint="See `trunkline registry info ID`.")
+    return found
+
+
+def _take_env_argument(variable: Variable, said: list[str] | None, answers: Answers) -> None:
+    if said and _has_password(said[0]):
+        raise ConfigError(
+            f"{variable.name} holds a password, which would stand in the configuration.",
+            hint=f"Leave it out, and set the variable {variable.name} where Trunkline runs.",
+        )
+    if not said and not os.environ.get(variable.name):
+        answers.missing.append(f"Set the variable {variable.name} where Trunkline runs.")
+    answers.given[variable.name] = said or f"${{env:{variable.name}}}"
+
+
+def _has_password(text: str) -> bool:
+    try:
+        return urlsplit(text).password is not None or "password" in text.lower()
+    except ValueError:
+        return True  # what cannot be read may hold anything
+
+
+def _take_secret(variable: Variable, server: str, said: list[str] | None, answers: Answers, *, asks: bool) -> None:
+    secret = f"{server}.{variable.name}"
+    if said:
+        check_reference(variable, said[0], secret)
+        answers.given[variable.name] = said
+    elif secret in here().names():
+        answers.given[variable.name] = f"${{secret:{secret}}}"
+    elif os.environ.get(variable.name):
+        answers.given[variable.name] = f"${{env:{variable.name}}}"
+    elif variable.required:
+        value = ask_secret(f"{_question(variable)} (it is not shown): ") if asks else ""
+        if value:
+            answers.typed[secret] = value
+        else:
+            answers.missing.append(f"Keep its secret: trunkline secret set {secret}")
+        answers.given[variable.name] = f"${{secret:{secret}}}"
+
+
+def _take(variable: Variable, said: list[str] | None, answers: Answers, *, argument: bool, asks: bool) -> None:
+    if said is None and not argument and os.environ.get(variable.name):
+        said = [f"${{env:{variable.name}}}"]
+    if said is None and variable.required and asks:
+        said = _typed(variable)
+    if said is None and variable.default and variable.required:
+        said = [variable.default]
+    if said is None and variable.required:
+        if argument:
+            raise ConfigError(f"It needs {variable.name}: {variable.description}.", hint="Write it after the id.")
+        answers.missing.append(f"Set the variable {variable.name} where Trunkline runs.")
+        said = [f"${{env:{variable.name}}}"]
+    if said is not None:
+        texts = [_absolute(text) if variable.format == "filepath" else text for text in said]
+        answers.given[variable.name] = texts[0] if len(texts) == 1 else texts
+
+
+def _typed(variable: Variable) -> list[str] | None:
+    """A person's answer, asked again until it fits; nothing takes the default."""
+    default = _absolute(variable.default) if variable.format == "filepath" and variable.default else variable.default
+    while True:
+        text = answer(f"{_question(variable)}{f' [{printable(default)}]' if default else ''}: ")
+        problem = check(variable, text) if text else ""
+        if not problem:
+            return [text] if text else None
+        say(printable(problem))
+
+
+def _question(variable: Variable) -> str:
+    return f"{printable(variable.description) or printable(variable.name)}"
+
+
+def _absolute(text: str) -> str:
+    return text if "${" in text else os.path.abspath(os.path.expanduser(text))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import Any
 
 from trunkline.version import __version__
-
-if TYPE_CHECKING:
-    import argparse
 
 OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -31,9 +30,9 @@ def _run(words: list[str]) -> int:
         from trunkline.cli.completion import print_servers
 
         return print_servers()  # while somebody waits at the prompt
-    options = parser(words[0] if words else "").parse_args(words)
+    options = parser(words[0] if words else "--help").parse_args(words)
     if not hasattr(options, "run"):
-        parser().print_help(sys.stderr)
+        parser("--help").print_help(sys.stderr)
         return USAGE
     return _guarded(options)
 
@@ -61,7 +60,7 @@ def _guarded(options: argparse.Namespace) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has enough of it
         return OK
-    except Exception as error:
+    except Exception as error:  # the outermost place: a person gets a line to report, and not a traceback
         if options.debug:
             raise
         print(f"trunkline: unexpected {type(error).__name__}: {error} (run again with --debug)", file=sys.stderr)
@@ -72,36 +71,35 @@ def _complain(error: Exception) -> None:
     print(f"trunkline: {error}", file=sys.stderr)
 
 
-MODULES: dict[str, tuple[str, ...]] = {
-    "up": ("up",),
-    "top": ("top",),
-    "show": ("list", "servers"),
-    "tools": ("tools",),
-    "discover": ("discover",),
-    "search": ("search",),
-    "use": ("exec", "test"),
-    "doctor": ("doctor",),
-    "edit": ("add", "remove"),
-    "create": ("create-server",),
-    "install": ("install",),
-    "registry": ("registry",),
-    "imports": ("import",),
-    "connect": ("connect", "undo"),
-    "annotate": ("annotate",),
-    "bench": ("bench",),
-    "secret": ("secret",),
-    "completion": ("completion",),
+COMMANDS: dict[str, tuple[str, str]] = {
+    "up": ("up", "start the gateway"),
+    "top": ("top", "watch the running gateway: servers, calls, errors, tokens saved"),
+    "list": ("show", "list the configured servers; starts none"),
+    "servers": ("show", "start the servers and show how they fare"),
+    "tools": ("tools", "list the tools of all servers"),
+    "discover": ("discover", "see what the servers offer, and what is new"),
+    "search": ("use", "find tools by what they do"),
+    "exec": ("use", "call a tool"),
+    "test": ("use", "try whether servers can be reached"),
+    "doctor": ("doctor", "find out why something does not work, and what to do"),
+    "add": ("edit", "add a server"),
+    "remove": ("edit", "remove a server"),
+    "create-server": ("create", "begin a server of your own"),
+    "install": ("install", "install a server of the catalogue or a registry"),
+    "registry": ("registry", "look for servers to install"),
+    "import": ("imports", "take over the servers of Claude, Cursor, VS Code and others"),
+    "connect": ("connect", "let Claude, Cursor, VS Code and others use Trunkline"),
+    "undo": ("connect", "take back the last `connect`"),
+    "annotate": ("annotate", "say how tools behave, or see what is known of it"),
+    "bench": ("bench", "measure how well and how fast tools are found"),
+    "secret": ("secret", "keep a secret for the configuration"),
+    "completion": ("completion", "print a script that completes commands in a shell"),
 }
-"""The modules of the commands, in the order of the help, and which commands each adds."""
+"""Every command in the order of the help: the module that has it, and what it does."""
 
 
-def parser(command: str = "") -> argparse.ArgumentParser:
-    """Everything that can be typed; for one command that is known, its module alone, as loading all takes a while."""
-    import argparse
-    from importlib import import_module
-
-    from trunkline.cli.examples import add_examples
-
+def parser(*wanted: str) -> argparse.ArgumentParser:
+    """Everything that can be typed, with the arguments of the commands `wanted`, or of all, which takes a while."""
     made = argparse.ArgumentParser(
         prog="trunkline",
         description="One line to every MCP tool: a gateway in front of many MCP servers.",
@@ -109,19 +107,117 @@ def parser(command: str = "") -> argparse.ArgumentParser:
         "Exit codes: 0 done, 1 it failed, 2 wrong use or configuration, 3 a server cannot be reached.",
     )
     made.add_argument("--version", "-V", action="version", version=f"trunkline {__version__}")
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--config", metavar="FILE", help="trunkline.toml, or any MCP client's JSON file")
-    common.add_argument("--quiet", "-q", action="store_true", help="log errors only")
-    common.add_argument("--debug", action="store_true", help="log everything, and show tracebacks")
-    formatted = argparse.ArgumentParser(add_help=False)
-    formatted.add_argument("--format", choices=("table", "json", "compact"), default="table", help="how to print")
-    commands = made.add_subparsers(title="commands", metavar="COMMAND")
-    wanted = [module for module, names in MODULES.items() if command in names] or list(MODULES)
-    for module in wanted:
-        import_module(f"trunkline.cli.{module}").add_commands(commands, common, formatted)
-    add_examples(commands)
+    commands = Commands(made)
+    loaded = {COMMANDS[name][0] for name in wanted or COMMANDS if name in COMMANDS}
+    for name, (module, _) in COMMANDS.items():
+        if module not in loaded:
+            commands.add(name)
+        elif name not in commands.names:
+            import_module(f"trunkline.cli.{module}").add_commands(commands)
     return made
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
+class Commands:
+    """What a module adds its commands to: each gets its line in the help, and its examples."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self.common = argparse.ArgumentParser(add_help=False)
+        self.common.add_argument("--config", metavar="FILE", help="trunkline.toml, or any MCP client's JSON file")
+        self.common.add_argument("--quiet", "-q", action="store_true", help="log errors only")
+        self.common.add_argument("--debug", action="store_true", help="log everything, and show tracebacks")
+        self.formatted = argparse.ArgumentParser(add_help=False, parents=[self.common])
+        self.formatted.add_argument(
+            "--format", choices=("table", "json", "compact"), default="table", help="how to print"
+        )
+        self.names: set[str] = set()
+        self._parsers: Any = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    def add(
+        self, name: str, *options: argparse.ArgumentParser, description: str = "", examples: str = ""
+    ) -> argparse.ArgumentParser:
+        """A command with these options: `common`, `formatted` ones that include them, or none."""
+        self.names.add(name)
+        lines = EXAMPLES.get(name, ())
+        return self._parsers.add_parser(
+            name,
+            parents=options,
+            help=COMMANDS[name][1],
+            description=description or None,
+            epilog=examples or ("\n".join((_HEAD, *(f"  {line}" for line in lines))) if lines else None),
+            formatter_class=Help,
+        )
+
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "up": (
+        "trunkline up                                 the servers of trunkline.toml; without one, two to play with",
+        "trunkline up --config ~/.cursor/mcp.json     those of another client's file, as it is",
+        "trunkline up --port 9000 --expose search     any option of [gateway] is a flag",
+    ),
+    "list": ("trunkline list", "trunkline list --format json"),
+    "servers": (
+        "trunkline servers                            every server: whether it works, and if not, why not",
+        "trunkline servers --status connected         those that can be used now; also failed, or a state",
+        "trunkline servers --category file-system     those with tools of this kind",
+        "trunkline servers --detailed                 also how calls went, if the gateway runs",
+    ),
+    "discover": (
+        "trunkline discover                           what each server offers, and what is new since the last time",
+        "trunkline discover --server github           of one server alone",
+        "trunkline discover --infer-annotations       also what the words of each tool say of it, and why",
+    ),
+    "tools": (
+        'trunkline tools --search "read file"         those whose name or description has all these words',
+        "trunkline tools --server notes --annotations",
+        "trunkline tools --safety dangerous           those to be careful with",
+        "trunkline tools --tokens                     what they take of a model's context",
+        "trunkline tools --changes                    what is new since they were first seen",
+    ),
+    "search": (
+        'trunkline search "what time is it"',
+        'trunkline search "read a file" "send a mail" --limit 3    the best for each step',
+    ),
+    "exec": (
+        "trunkline exec time__get_current_time timezone=UTC",
+        "trunkline exec time get_current_time timezone=UTC         the server first, then its own name of the tool",
+        'trunkline exec notes add_note --params \'{"title": "a", "text": "b"}\'',
+    ),
+    "test": (
+        "trunkline test                               every server",
+        "trunkline test github --timeout 60           one of them, for a minute at most",
+    ),
+    "add": (
+        "trunkline add time uvx mcp-server-time",
+        'trunkline add data-api "node ./servers/data.js"     the command in one',
+        "trunkline add --env TOKEN=${env:GITHUB_TOKEN} github npx -y @modelcontextprotocol/server-github",
+        'trunkline add docs https://mcp.example.org/mcp --header "Authorization: Bearer ${env:DOCS_TOKEN}"',
+        "trunkline add --manifest ./plugins/github",
+    ),
+    "remove": ("trunkline remove time", "trunkline remove time --yes     without being asked"),
+    "annotate": (
+        "trunkline annotate                                     every tool, with what is known of it",
+        "trunkline annotate --tool delete_note --destructive    what you know better",
+        "trunkline annotate --validate                          what contradicts itself",
+    ),
+    "registry": (
+        "trunkline registry search git          servers to install",
+        "trunkline registry info github         one of them: its command, and what it wants to know",
+        "trunkline registry list --category databases",
+    ),
+    "bench": ("trunkline bench search --tools tools.jsonl --queries queries.jsonl --out ranked.jsonl",),
+    "secret": (
+        "trunkline secret set GITHUB_TOKEN      asks for it; write ${secret:GITHUB_TOKEN} in the configuration",
+        "trunkline secret list                  names, never values",
+        "trunkline secret remove GITHUB_TOKEN",
+    ),
+}
+_HEAD = "examples:"
+
+
+class Help(argparse.HelpFormatter):
+    """Fills lines, but for examples."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith(_HEAD):
+            return "".join(indent + line for line in text.splitlines(keepends=True))
+        return super()._fill_text(text, width, indent)

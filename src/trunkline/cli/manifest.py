@@ -8,11 +8,11 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trunkline.cli.ask import agrees, answer, can_ask
+from trunkline.cli.console import agrees, answer, can_ask, print_json, say
 from trunkline.cli.edit import put_server
 from trunkline.cli.open import config_file
-from trunkline.cli.output import print_json, say
 from trunkline.cli.secret import ask_secret, here
+from trunkline.clients.secret import printable
 from trunkline.config.file import read_file, servers_of
 from trunkline.config.options import ServerSpec
 from trunkline.config.reading import user_file
@@ -26,12 +26,14 @@ from trunkline.install.marketplace.install import table
 
 
 @dataclass
-class _Answers:
+class Answers:
+    """What a server asks for before it is configured."""
+
     given: dict[str, str | list[str]] = field(default_factory=dict[str, str | list[str]])
     typed: dict[str, str] = field(default_factory=dict[str, str], repr=False)
     """Secrets to keep once somebody agreed, by the names that they get."""
-    unset: list[str] = field(default_factory=list[str])
-    """Secrets that nobody gave yet."""
+    missing: list[str] = field(default_factory=list[str])
+    """What nobody gave yet."""
 
 
 def add_manifest(options: argparse.Namespace) -> int:
@@ -50,7 +52,7 @@ def add_manifest(options: argparse.Namespace) -> int:
     asks = can_ask()
     answers = _ask(wanted, name, options.set, asks=asks)
     spec = plan(manifest, answers.given, package=choice)
-    _show(spec, notes(choice))
+    show_command(spec, notes(choice), runs="It would run", reaches="It would reach")
     if not options.yes:
         if not asks:
             say("Nobody can be asked here, so nothing was added. Say --yes if you agree to it.")
@@ -72,7 +74,7 @@ def _read(address: str) -> Manifest:
 
 
 def _introduce(manifest: Manifest, wanted: list[Variable]) -> None:
-    say(f"{plain(manifest.title)} {plain(manifest.version)}".rstrip() + f": {plain(manifest.description)}")
+    say(f"{printable(manifest.title)} {printable(manifest.version)}".rstrip() + f": {printable(manifest.description)}")
     if wanted:
         say("It asks for:")
     for variable in wanted:
@@ -80,12 +82,13 @@ def _introduce(manifest: Manifest, wanted: list[Variable]) -> None:
         kind += ["required"] if variable.required else []
         kind += [f"one of {', '.join(variable.choices)}"] if variable.choices else []
         kind += [f"default {variable.default}"] if variable.default and not variable.secret else []
-        say(f"  {plain(variable.name)} ({plain('; '.join(kind) or 'optional')}) {plain(variable.description)}".rstrip())
+        asked = f"{variable.name} ({'; '.join(kind) or 'optional'}) {variable.description}"
+        say(f"  {printable(asked)}".rstrip())
 
 
-def _ask(wanted: list[Variable], server: str, pairs: list[str], *, asks: bool) -> _Answers:
+def _ask(wanted: list[Variable], server: str, pairs: list[str], *, asks: bool) -> Answers:
     """Take what was given by --set, then ask for the rest; secrets become references."""
-    answers = _Answers(_given(pairs))
+    answers = Answers(_given(pairs))
     kept = here().names()
     for variable in wanted:
         said = answers.given.get(variable.name)
@@ -100,25 +103,21 @@ def _ask(wanted: list[Variable], server: str, pairs: list[str], *, asks: bool) -
     return answers
 
 
-def _take_secret(variable: Variable, name: str, answers: _Answers, kept: list[str], *, asks: bool) -> None:
+def _take_secret(variable: Variable, name: str, answers: Answers, kept: list[str], *, asks: bool) -> None:
     said = answers.given.get(variable.name)
     if said is not None:
-        if not isinstance(said, str) or not said.startswith("${"):
-            raise ConfigError(
-                f"{variable.name} is secret, and everyone on the machine can read a command's arguments.",
-                hint=f"Leave it out here, and run `trunkline secret set {name}`.",
-            )
+        check_reference(variable, said, name)
         return
     if name not in kept:
         left_out = "" if variable.required else ", or nothing"
-        value = ask_secret(f"{plain(variable.name)} (it is not shown{left_out}): ") if asks else ""
+        value = ask_secret(f"{printable(variable.name)} (it is not shown{left_out}): ") if asks else ""
         problem = check(variable, value) if value else ""
         if problem:
             raise ConfigError(problem)
         if value:
             answers.typed[name] = value
         elif variable.required:
-            answers.unset.append(name)
+            answers.missing.append(name)
         else:
             return
     answers.given[variable.name] = f"${{secret:{name}}}"
@@ -127,12 +126,12 @@ def _take_secret(variable: Variable, name: str, answers: _Answers, kept: list[st
 def _typed(variable: Variable) -> str:
     """A person's answer, asked again until it fits; empty takes the default."""
     while True:
-        default = f" [{plain(variable.default)}]" if variable.default else ""
-        text = answer(f"{plain(variable.name)}{default}: ")
+        default = f" [{printable(variable.default)}]" if variable.default else ""
+        text = answer(f"{printable(variable.name)}{default}: ")
         problem = check(variable, text) if text else "" if variable.default else f"{variable.name} is needed."
         if not problem:
             return text
-        say(plain(problem))
+        say(printable(problem))
 
 
 def _given(pairs: list[str]) -> dict[str, str | list[str]]:
@@ -152,23 +151,32 @@ def _expanded(value: str | list[str]) -> str | list[str]:
     return [os.path.expanduser(one) for one in value]
 
 
-def _show(spec: ServerSpec, remarks: list[str]) -> None:
+def check_reference(variable: Variable, value: str | list[str], name: str) -> None:
+    """ConfigError when a secret itself was given where a reference to it should be."""
+    if not isinstance(value, str) or not value.startswith("${"):
+        raise ConfigError(
+            f"{variable.name} is secret, and everyone on the machine can read a command's arguments.",
+            hint=f"Leave it out here, and run `trunkline secret set {name}`.",
+        )
+
+
+def show_command(spec: ServerSpec, remarks: list[str], *, runs: str, reaches: str) -> None:
+    """What a server would run, or where it would be reached, to the letter."""
     if spec.command:
-        say("It would run, without a shell:")
-        say("  " + " ".join(shlex.quote(plain(word)) for word in (spec.command, *spec.args)))
+        say(f"{runs}, without a shell:")
+        say("  " + " ".join(shlex.quote(printable(word)) for word in (spec.command, *spec.args)))
         if spec.cwd:
-            say(f"  in the folder {plain(spec.cwd)}")
+            say(f"  in the folder {printable(spec.cwd)}")
     else:
-        say("It would reach:")
-        say(f"  {plain(spec.url)}")
-    for name, value in (spec.env if spec.command else spec.headers).items():
-        say(f"  with {plain(name)} = {plain(value)}")
+        say(f"{reaches}:\n  {printable(spec.url)}")
+    for name, value in (*spec.env.items(), *spec.headers.items()):
+        say(f"  with {printable(name)} = {printable(value)}")
     for remark in remarks:
-        say(f"Note: {plain(remark)}")
+        say(f"Note: {printable(remark)}")
 
 
 def _report(
-    options: argparse.Namespace, name: str, path: Path, spec: ServerSpec, answers: _Answers, manifest: Manifest
+    options: argparse.Namespace, name: str, path: Path, spec: ServerSpec, answers: Answers, manifest: Manifest
 ) -> None:
     if options.format == "json":
         what = {"command": [spec.command, *spec.args]} if spec.command else {"url": spec.url}
@@ -177,15 +185,10 @@ def _report(
             "file": str(path),
             **what,
             "secrets": [*answers.typed],
-            "unset": answers.unset,
+            "unset": answers.missing,
             "fingerprint": manifest.fingerprint,
         })  # fmt: skip
         return
     say(f"Added {name!r} to {path}. Try it: trunkline test {name}")
-    for secret in answers.unset:
+    for secret in answers.missing:
         say(f"First keep its secret: trunkline secret set {secret}")
-
-
-def plain(text: str) -> str:
-    """Text of somebody else for a terminal: what is not printable could hide the rest, so it is spelled out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)

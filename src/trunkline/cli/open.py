@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import dataclasses
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trunkline.config.options import Config
 from trunkline.config.reading import find_file, load
 from trunkline.errors import ConfigError
-from trunkline.hub import Hub, open_hub
+
+if TYPE_CHECKING:
+    from trunkline.hub import Hub
 
 T = TypeVar("T")
 
@@ -89,14 +90,28 @@ def _shown_as_several(config: Config) -> bool:
 
 @asynccontextmanager
 async def opened(config: Config, seconds: float) -> AsyncGenerator[Hub]:
-    """A hub whose servers had so long to start."""
+    """A hub whose servers had so long to start; commands that start none do without loading it."""
+    from trunkline.hub import open_hub
+
     async with open_hub(config) as hub:
         await hub.ready(seconds)
         yield hub
 
 
+def ask_hub(config: Config, seconds: float, question: Callable[[Hub], Awaitable[T]]) -> T:
+    """What a hub answers whose servers had so long to start; they are ended afterwards."""
+
+    async def ask() -> T:
+        async with opened(config, seconds) as hub:
+            return await question(hub)
+
+    return run(ask)
+
+
 def run(work: Callable[[], Awaitable[T]]) -> T:
     """Run asynchronous work to its end, on the fastest loop there is."""
+    import asyncio
+
     loops: dict[str, Any] = {}
     try:
         import uvloop

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
+from trunkline.cli.console import first_line, print_json, print_table, say
+from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file, run
-from trunkline.cli.output import first_line, print_json, print_table, say
-from trunkline.config.options import Config
+from trunkline.config.options import Config, ServerSpec
 from trunkline.config.reading import load
 from trunkline.errors import ManifestError, UnknownNameError, UnreachableError
 from trunkline.install.manifests.manifest import Variable
@@ -29,18 +30,16 @@ _EXAMPLES = """examples:
 """
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the commands that look for servers."""
-    registry = commands.add_parser(
+    registry = commands.add(
         "registry",
-        help="look for servers to install",
         description="Look for servers. The built-in catalogue answers at once; a search also asks the official "
         f"registry, and those of [registries.NAME], for at most 2 seconds. With {OFFLINE}=1 nobody is asked.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=_EXAMPLES,
     )
     actions = registry.add_subparsers(title="actions", metavar="ACTION", required=True)
-    both = [common, formatted]
+    both = [commands.formatted]
     search = actions.add_parser("search", parents=both, help="find servers by words of their name, tools or purpose")
     search.add_argument("query", nargs="*", help="the words")
     _add_filters(search, limit=10)
@@ -237,3 +236,17 @@ def _described(variable: Variable, *, environment: bool) -> str:
     kind += ["secret"] if variable.secret else ["from the environment alone"] if environment else []
     kind += [f"default {variable.default}"] if variable.default else []
     return f"{is_set}{variable.name} ({', '.join(kind)}) {variable.description}".rstrip()
+
+
+def entry_of(spec: ServerSpec) -> RegistryEntry | None:
+    """The entry that a server was installed from, or might have been; `None` for one that we do not know."""
+    words = (spec.command, *spec.args)
+    return next((entry for entry in get_all_well_known_servers() if is_from(entry, words, spec.url)), None)
+
+
+def is_from(entry: RegistryEntry, words: Sequence[str], url: str) -> bool:
+    """Whether a command or an address is that of an entry, in whatever version."""
+    if entry.url and url == entry.url:
+        return True
+    packages = [package for package in (entry.npm_package, entry.pypi_package) if package]
+    return any(re.fullmatch(re.escape(package) + r"([@=\[~<>!].*)?", word) for package in packages for word in words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from trunkline.config.options import GatewayConfig
@@ -30,13 +30,18 @@ class Running:
             raise TrunklineError(
                 f"The gateway at {self.address} wants a token.", hint="Set TRUNKLINE_GATEWAY_TOKEN to it."
             )
-        try:
-            told = json.loads(body)
-        except ValueError:
-            told = None
-        if status != 200 or not isinstance(told, dict) or "servers" not in told:
+        told = _report(status, body)
+        if not told:
             raise TrunklineError(f"What listens at {self.address} is no Trunkline, or an older one.")
-        return told  # type: ignore[reportUnknownVariableType]
+        return told
+
+    def servers(self) -> list[dict[str, Any]]:
+        """Its servers, and how calls of each went; none when it does not answer, or not to us."""
+        try:
+            told: Any = _report(*self._get("/api/v1/servers")).get("servers")
+        except TrunklineError:
+            return []
+        return [one for one in cast("list[Any]", told) if "name" in one] if isinstance(told, list) else []
 
     def _get(self, path: str) -> tuple[int, bytes]:
         where = urlsplit(self.address)
@@ -53,6 +58,15 @@ class Running:
             ) from error
         finally:
             connection.close()
+
+
+def _report(status: int, body: bytes) -> dict[str, Any]:
+    """What a gateway says of its servers; empty when it says something else."""
+    try:
+        told: Any = json.loads(body) if status == 200 else None
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", told) if isinstance(told, dict) and "servers" in told else {}
 
 
 def running_at(url: str, gateway: GatewayConfig) -> Running:

@@ -6,30 +6,28 @@ import argparse
 import getpass
 import os
 import sys
-from typing import Any
 
-from trunkline.cli.ask import no_answer
-from trunkline.cli.output import print_json, say
+from trunkline.cli.console import no_answer, print_json, say
+from trunkline.cli.main import Commands
 from trunkline.config.options import default_home
 from trunkline.config.secrets import LARGEST_VALUE, Secrets, check_name
 from trunkline.errors import ConfigError
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command that keeps secrets."""
-    secret = commands.add_parser(
+    secret = commands.add(
         "secret",
-        help="keep a secret for the configuration",
         description="Keep secrets that the configuration names as ${secret:NAME}. "
         "`trunkline secret set github.GITHUB_TOKEN` asks for it; or `pass show github | trunkline secret set NAME`.",
     )
     actions = secret.add_subparsers(title="actions", metavar="ACTION", required=True)
-    put = actions.add_parser("set", parents=[common, formatted], help="keep a secret, or change it")
+    put = actions.add_parser("set", parents=[commands.formatted], help="keep a secret, or change it")
     put.add_argument("name", help="its value is asked for, or read from standard input; it is never an argument")
     put.set_defaults(run=_set)
-    listing = actions.add_parser("list", parents=[common, formatted], help="list the names, not the values")
+    listing = actions.add_parser("list", parents=[commands.formatted], help="list the names, not the values")
     listing.set_defaults(run=_list)
-    remove = actions.add_parser("remove", parents=[common, formatted], help="forget a secret")
+    remove = actions.add_parser("remove", parents=[commands.formatted], help="forget a secret")
     remove.add_argument("name")
     remove.set_defaults(run=_remove)
 

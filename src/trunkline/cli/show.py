@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trunkline.cli.open import config_to_look_at, hint_to_begin, opened, run
-from trunkline.cli.output import MARKS, print_json, print_table, say
+from trunkline.cli.console import MARKS, print_json, print_table, say
+from trunkline.cli.main import Commands
+from trunkline.cli.open import ask_hub, config_to_look_at, hint_to_begin
 from trunkline.config.options import Config
-from trunkline.control.merging import options_of
-from trunkline.gateway.admin import count, summary
 from trunkline.model import Kind, Listing, ServerView, State
-from trunkline.tools.categories import infer_category
-from trunkline.wire.members import decode_object
+
+if TYPE_CHECKING:
+    from trunkline.hub import Hub
 
 WELL = (State.READY, State.DEGRADED)
 STATUSES: dict[str, tuple[State, ...]] = {
@@ -26,13 +25,11 @@ STATUSES: dict[str, tuple[State, ...]] = {
 """What `--status` may be: a state, or a word for several."""
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the commands that look at servers and change nothing."""
-    listing = commands.add_parser("list", parents=[common, formatted], help="list the configured servers; starts none")
+    listing = commands.add("list", commands.formatted)
     listing.set_defaults(run=_list)
-    servers = commands.add_parser(
-        "servers", parents=[common, formatted], help="start the servers and show how they fare"
-    )
+    servers = commands.add("servers", commands.formatted)
     servers.add_argument(
         "--status", choices=tuple(STATUSES), metavar="STATE", help=f"only those in this state: {', '.join(STATUSES)}"
     )
@@ -81,8 +78,10 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _servers(options: argparse.Namespace) -> int:
+    from trunkline.gateway.admin import count
+
     config = config_to_look_at(options)
-    views, words = run(lambda: _look(config, options.timeout))
+    views, words = look_at_servers(config, options.timeout)
     views = [view for view in views if view.state in STATUSES[options.status or "all"]]
     if options.category:
         views = [view for view in views if options.category in _categories(view, config)]
@@ -107,7 +106,10 @@ def _servers(options: argparse.Namespace) -> int:
 
 def _categories(view: ServerView, config: Config) -> set[str]:
     """What a server is for: as the catalogue has it, and by the kinds of its tools."""
-    from trunkline.cli.origin import entry_of
+    from trunkline.cli.registry import entry_of
+    from trunkline.control.merging import options_of
+    from trunkline.tools.categories import infer_category
+    from trunkline.wire.members import decode_object
 
     spec = config.servers[view.name]
     entry, said = entry_of(spec), spec.tools
@@ -117,13 +119,19 @@ def _categories(view: ServerView, config: Config) -> set[str]:
     return kinds | set(entry.categories if entry else ())
 
 
-async def _look(config: Config, seconds: float) -> tuple[list[ServerView], dict[str, str]]:
-    async with opened(config, seconds) as hub:
+def look_at_servers(config: Config, seconds: float) -> tuple[list[ServerView], dict[str, str]]:
+    """How the servers fare once they were started, and what each said last on its standard error."""
+
+    async def look(hub: Hub) -> tuple[list[ServerView], dict[str, str]]:
         return hub.servers(), {view.name: hub.last_words(view.name) for view in hub.servers()}
+
+    return ask_hub(config, seconds, look)
 
 
 def described(view: ServerView, words: str = "") -> dict[str, Any]:
     """A server for programs to read."""
+    from trunkline.gateway.admin import summary
+
     return {**summary(view), **({"stderr": words[-2000:]} if words else {})}
 
 
@@ -132,21 +140,10 @@ STATISTICS = ("calls", "failures", "tool_errors", "success_rate", "average_secon
 
 def running_statistics(config: Config) -> dict[str, dict[str, Any]]:
     """How calls went, asked of the gateway that runs with this configuration; nothing when none does."""
-    from http.client import HTTPConnection
+    from trunkline.cli.running import running_at
 
-    gateway = config.gateway
-    token = gateway.token or next(iter(gateway.users.values()), "")
-    connection = HTTPConnection(gateway.host, gateway.port, timeout=2)
-    try:
-        headers = {"authorization": f"Bearer {token}"} if token else {}
-        connection.request("GET", "/api/v1/servers", headers=headers)
-        answer = connection.getresponse()
-        told: Any = json.loads(answer.read()) if answer.status == 200 else {}
-        return {one["name"]: {key: one[key] for key in STATISTICS if key in one} for one in told.get("servers", [])}
-    except (OSError, ValueError, KeyError, AttributeError):
-        return {}
-    finally:
-        connection.close()
+    told = running_at("", config.gateway).servers()
+    return {one["name"]: {key: one[key] for key in STATISTICS if key in one} for one in told}
 
 
 def _print_statistics(told: dict[str, Any]) -> None:
@@ -162,6 +159,8 @@ def _print_statistics(told: dict[str, Any]) -> None:
 
 
 def _print_server(view: ServerView, words: str, *, detailed: bool) -> None:
+    from trunkline.gateway.admin import count
+
     print(f"{MARKS.get(view.state, '✗')} {view.name} [{view.state.value}] {count(view, Kind.TOOL)} tools")
     if view.reason:
         print(f"    {view.reason}")

@@ -1,25 +1,32 @@
-"""`trunkline tools`: what the servers offer, by what is known of it."""
+"""`trunkline tools`: what the servers offer, by what is known of it, and how that changed."""
 
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
-from trunkline.cli.open import check_server, config_to_look_at, hint_to_begin, only, opened, run
-from trunkline.cli.output import first_line, print_json, print_table, say
+from trunkline.cli.console import first_line, print_json, print_table, say
+from trunkline.cli.main import Commands
+from trunkline.cli.open import ask_hub, check_server, config_to_look_at, hint_to_begin, only
 from trunkline.cli.show import WELL, add_timeout
 from trunkline.config.options import Config, ServerSpec
+from trunkline.control.change import ToolChange
 from trunkline.model import Entry
+from trunkline.tool import Annotations
 from trunkline.tools.annotations import get_annotation_summary, get_tool_safety_level
 from trunkline.tools.categories import infer_category
+from trunkline.wire.members import decode, decode_object
+
+if TYPE_CHECKING:
+    from trunkline.hub import Hub
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    tools = commands.add_parser("tools", parents=[common, formatted], help="list the tools of all servers")
+    tools = commands.add("tools", commands.formatted)
     tools.add_argument("--server", metavar="NAME", help="only this server's")
     tools.add_argument("--search", metavar="TEXT", help="only those whose name or description has all these words")
     tools.add_argument("--safety", choices=("safe", "moderate", "dangerous"), help="only those of this level")
@@ -39,29 +46,24 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
 
 
 def _tools(options: argparse.Namespace) -> int:
-    from trunkline.wire.members import decode
-
     config = config_to_look_at(options)
     if options.server:
         check_server(config, options.server, looks=True)
     if options.changes:
-        from trunkline.cli.changes import show_changes
-
         return show_changes(config, options)
     started = config if options.tokens else only(config, options.server)  # what callers are shown depends on all
-    tools, view, away = run(lambda: _collect(started, options.timeout))
+    tools, view, away = ask_hub(started, options.timeout, _offered)
     tags = _server_tags(config) if options.tag else {}
-    known = [ShownTool(entry, decode(entry.definition), tags.get(entry.server, frozenset())) for entry in tools]
-    found = [tool for tool in known if _wanted(tool, options)]
+    found = [tool for tool in tools if _wanted(tool, options, tags)]
     if options.tokens:
         from trunkline.cli.tokens import print_tokens
 
-        print_tokens([tool.entry for tool in found], view, away, format=options.format)
+        print_tokens(found, view, away, format=options.format)
     elif options.format == "json":
-        listed = [tool.described(annotations=options.annotations) for tool in found]
+        listed = [_described(tool, annotations=options.annotations) for tool in found]
         print_json({"tools": listed, "unavailable": away})
     elif options.format == "compact":
-        print("\n".join(tool.entry.shown for tool in found))
+        print("\n".join(tool.shown for tool in found))
     else:
         _print_tools(found, annotations=options.annotations)
         if not config.servers:
@@ -71,53 +73,44 @@ def _tools(options: argparse.Namespace) -> int:
     return 0
 
 
-@dataclass(frozen=True)
-class ShownTool:
-    """A tool with what a list of tools asks of it."""
-
-    entry: Entry
-    definition: dict[str, Any]
-    server_tags: frozenset[str] = frozenset()
-    """What the catalogue says its server is about."""
-
-    @property
-    def description(self) -> str:
-        return str(self.definition.get("description", ""))
-
-    @property
-    def category(self) -> str:
-        return self.entry.options.category or infer_category(self.entry.name, self.description)
-
-    @property
-    def safety(self) -> str:
-        return get_tool_safety_level(self.entry.annotations)
-
-    def described(self, *, annotations: bool) -> dict[str, Any]:
-        """The tool for programs to read; what we know beside what the server says."""
-        made = {"server": self.entry.server, **self.definition}
-        if annotations:
-            known = {
-                name: value for name, value in asdict(self.entry.annotations).items() if value not in (None, "", ())
-            }
-            made |= {"safety": self.safety, "category": self.category, "known": known}
-        return made
+def description_of(tool: Entry) -> str:
+    """What its server says that it does."""
+    return str(decode_object(tool.definition).get("description", ""))
 
 
-def _wanted(tool: ShownTool, options: argparse.Namespace) -> bool:
-    text = f"{tool.entry.shown} {tool.description}".lower()
-    tags = {*tool.entry.annotations.tags, *tool.server_tags}
+def known_of(annotations: Annotations) -> dict[str, Any]:
+    """How a tool behaves, for programs to read: what is not known is left out."""
+    return {name: value for name, value in asdict(annotations).items() if value not in (None, "", ())}
+
+
+def _category(tool: Entry) -> str:
+    return tool.options.category or infer_category(tool.name, description_of(tool))
+
+
+def _described(tool: Entry, *, annotations: bool) -> dict[str, Any]:
+    """The tool for programs to read; what we know beside what the server says."""
+    made = {"server": tool.server, **decode(tool.definition)}
+    if annotations:
+        made |= {"safety": get_tool_safety_level(tool.annotations), "category": _category(tool)}
+        made["known"] = known_of(tool.annotations)
+    return made
+
+
+def _wanted(tool: Entry, options: argparse.Namespace, server_tags: Mapping[str, frozenset[str]]) -> bool:
+    text = f"{tool.shown} {description_of(tool)}".lower()
+    tags = {*tool.annotations.tags, *server_tags.get(tool.server, ())}
     return (
-        (not options.server or options.server in (tool.entry.server, *tool.entry.members))
+        (not options.server or options.server in (tool.server, *tool.members))
         and all(word in text for word in (options.search or "").lower().split())
-        and (not options.safety or tool.safety == options.safety)
-        and (not options.category or tool.category == options.category)
+        and (not options.safety or get_tool_safety_level(tool.annotations) == options.safety)
+        and (not options.category or _category(tool) == options.category)
         and tags.issuperset(options.tag)
     )
 
 
 def _server_tags(config: Config) -> dict[str, frozenset[str]]:
     """The catalogue's tags by server, and by group those of all its servers."""
-    from trunkline.cli.origin import entry_of
+    from trunkline.cli.registry import entry_of
 
     def tags(specs: Iterable[ServerSpec]) -> frozenset[str]:
         return frozenset(tag for spec in specs if (entry := entry_of(spec)) for tag in entry.tags)
@@ -126,24 +119,49 @@ def _server_tags(config: Config) -> dict[str, frozenset[str]]:
     return {name: tags([spec]) for name, spec in config.servers.items()} | groups
 
 
-def _print_tools(tools: list[ShownTool], *, annotations: bool) -> None:
+def _print_tools(tools: list[Entry], *, annotations: bool) -> None:
+    safety = [get_tool_safety_level(tool.annotations) for tool in tools]
     if annotations:
         heads = ("tool", "server", "category", "safety", "annotations")
         rows = [
-            [t.entry.shown, t.entry.server, t.category, t.safety, get_annotation_summary(t.entry.annotations)]
-            for t in tools
+            [tool.shown, tool.server, _category(tool), level, get_annotation_summary(tool.annotations)]
+            for tool, level in zip(tools, safety, strict=True)
         ]
     else:
         heads = ("tool", "server", "description")
-        rows = [[tool.entry.shown, tool.entry.server, first_line(tool.description)] for tool in tools]
+        rows = [[tool.shown, tool.server, first_line(description_of(tool))] for tool in tools]
     print_table(heads, rows)
-    levels = Counter(tool.safety for tool in tools)
-    say(f"{len(tools)} tools ({levels['safe']} safe, {levels['dangerous']} dangerous).")
+    say(f"{len(tools)} tools ({safety.count('safe')} safe, {safety.count('dangerous')} dangerous).")
 
 
-async def _collect(config: Config, seconds: float) -> tuple[list[Entry], tuple[Entry, ...], dict[str, str]]:
-    async with opened(config, seconds) as hub:
-        away = {
-            view.name: f"{view.state.value}. {view.reason}".strip() for view in hub.servers() if view.state not in WELL
-        }
-        return await hub.tools(), hub.view().tools, away
+async def _offered(hub: Hub) -> tuple[list[Entry], tuple[Entry, ...], dict[str, str]]:
+    """All tools, those that callers are shown, and the servers that could not be asked, with the reason."""
+    away = {view.name: f"{view.state.value}. {view.reason}".strip() for view in hub.servers() if view.state not in WELL}
+    return await hub.tools(), hub.view().tools, away
+
+
+def show_changes(config: Config, options: argparse.Namespace) -> int:
+    """Start the servers, note what they changed meanwhile, and print all that is remembered, the newest first."""
+    changes = ask_hub(only(config, options.server), options.timeout, lambda hub: hub.history.changes())
+    found = [change for change in changes if _is_wanted(change, config, options)]
+    if options.format == "json":
+        print_json({"changes": [{**asdict(change), "when": _time_of(change)} for change in found]})
+    elif options.format == "compact":
+        for change in found:
+            print(f"{_time_of(change)} {change.server} {change.tool} {','.join(change.what)}")
+    else:
+        rows = [[_time_of(change), change.server, change.tool, ", ".join(change.what)] for change in found]
+        print_table(("time", "server", "tool", "what changed"), rows)
+        say(f"{len(found)} changes." if found else "No changes since the servers were first seen.")
+    return 0
+
+
+def _is_wanted(change: ToolChange, config: Config, options: argparse.Namespace) -> bool:
+    group = config.groups.get(options.server or "")
+    servers = group.servers if group else (options.server,) if options.server else tuple(config.servers)
+    words = (options.search or "").lower().split()
+    return change.server in servers and all(word in change.tool.lower() for word in words)
+
+
+def _time_of(change: ToolChange) -> str:
+    return datetime.fromtimestamp(change.when).astimezone().isoformat(timespec="seconds")

@@ -9,8 +9,9 @@ import signal
 import sys
 from typing import Any
 
+from trunkline.cli.console import print_json
+from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file
-from trunkline.cli.output import print_json
 from trunkline.cli.running import Running, running_at
 from trunkline.cli.screen import FullScreen, Style, can_move, fit
 from trunkline.cli.top_view import age, board, server_table, summary, tool_table
@@ -31,16 +32,14 @@ The gateway's token, if it has one, is taken from the configuration or TRUNKLINE
 """
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add the command."""
-    top = commands.add_parser(
+    top = commands.add(
         "top",
-        parents=[common, formatted],
-        help="watch the running gateway: servers, calls, errors, tokens saved",
+        commands.formatted,
         description="Watch the running gateway: its servers, how calls go, and what searching saves of models' "
         "contexts. Without a terminal, or with --once, it is printed once.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        examples=EXAMPLES,
     )
     top.add_argument("--once", action="store_true", help="print it once, and end")
     top.add_argument("--url", default="", metavar="URL", help="the gateway to watch (default: that of the file)")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trunkline.cli.output import MARKS
+from trunkline.cli.console import MARKS
 from trunkline.cli.screen import Style, columns_of, fit, pad
 from trunkline.model import State
 

@@ -9,10 +9,11 @@ import gc
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from trunkline.cli.console import say
+from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file, run
-from trunkline.cli.output import say
 from trunkline.config.options import Config, GatewayConfig, ServerSpec, default_home
 from trunkline.config.options import options as options_of
 from trunkline.config.reading import load, user_file
@@ -25,12 +26,11 @@ NOT_FLAGS = ("token", "users")
 """A secret does not belong on a command line, where everyone on the machine can read it."""
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
+def add_commands(commands: Commands) -> None:
     """Add `up`, with one flag for each option of `[gateway]`."""
-    up = commands.add_parser(
+    up = commands.add(
         "up",
-        parents=[common],
-        help="start the gateway",
+        commands.common,
         description="Start the gateway: all configured servers behind one URL. Without a configuration, demo servers.",
     )
     for option, document in options_of(GatewayConfig):

@@ -1,4 +1,4 @@
-"""`trunkline exec`, `test`: call a tool, and try whether servers work."""
+"""`trunkline search`, `exec`, `test`: find tools by what they do, call one, and try whether servers work."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import sys
 import time
 from typing import Any, cast
 
-from trunkline.cli.open import check_server, config_to_look_at, only, opened, read_config, run
-from trunkline.cli.output import print_json, say
-from trunkline.cli.show import described
+from trunkline.cli.console import first_line, print_json, print_table, say
+from trunkline.cli.main import Commands
+from trunkline.cli.open import ask_hub, check_server, config_to_look_at, only, opened, read_config, run
+from trunkline.cli.show import described, look_at_servers
+from trunkline.cli.tools import description_of
 from trunkline.config.options import Config
+from trunkline.control.finding import Found
 from trunkline.errors import ConfigError, UnknownNameError, UnreachableError
 from trunkline.gateway.admin import count
 from trunkline.model import Entry, Kind, ServerView, State
@@ -21,12 +24,12 @@ from trunkline.tool import ToolResult
 from trunkline.wire.members import decode_object
 
 
-def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argparse.ArgumentParser) -> None:
-    """Add the commands that talk to servers."""
-    execute = commands.add_parser(
+def add_commands(commands: Commands) -> None:
+    """Add the commands that use tools: find them, call them, and try whether they can be called."""
+    _add_search(commands)
+    execute = commands.add(
         "exec",
-        parents=[common, formatted],
-        help="call a tool",
+        commands.formatted,
         description="Call a tool: `trunkline exec time__get_current_time timezone=UTC`. Or name its server first: "
         "`trunkline exec time get_current_time timezone=UTC`.",
     )
@@ -38,7 +41,7 @@ def add_commands(commands: Any, common: argparse.ArgumentParser, formatted: argp
     )
     execute.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for the call (default: 60)")
     execute.set_defaults(run=_exec)
-    test = commands.add_parser("test", parents=[common, formatted], help="try whether servers can be reached")
+    test = commands.add("test", commands.formatted)
     test.add_argument("server", nargs="?", help="only this one")
     test.add_argument(
         "--timeout",
@@ -159,7 +162,7 @@ def _test(options: argparse.Namespace) -> int:
     if not config.servers:
         raise ConfigError("No server is configured.", hint="Add one: trunkline add NAME COMMAND")
     started = time.monotonic()
-    views, words = run(lambda: _try(config, options.timeout))
+    views, words = look_at_servers(config, options.timeout)
     took = time.monotonic() - started
     failed = [view for view in views if view.state not in (State.READY, State.DEGRADED)]
     if options.format == "json":
@@ -187,6 +190,52 @@ def _print_test(view: ServerView, words: str, options: argparse.Namespace) -> No
         print("    It said: " + "\n             ".join(words.splitlines()[-5:]))
 
 
-async def _try(config: Config, seconds: float) -> tuple[list[ServerView], dict[str, str]]:
-    async with opened(config, seconds) as hub:
-        return hub.servers(), {view.name: hub.last_words(view.name) for view in hub.servers()}
+def _add_search(commands: Commands) -> None:
+    search = commands.add(
+        "search",
+        commands.formatted,
+        description='Find tools by what they do: `trunkline search "open a pull request"`. Several queries find the '
+        "best tools of each. Exit code 1 means that nothing fits.",
+    )
+    search.add_argument("query", nargs="+", help="what you want to do; several find the best tools of each")
+    search.add_argument("--limit", type=int, default=10, metavar="N", help="how many at most (default: 10)")
+    search.add_argument("--min-score", type=float, metavar="X", help="leave out what fits less, from 0 to 1")
+    search.add_argument("--server", action="append", default=[], metavar="NAME", help="only this server's; repeatable")
+    search.add_argument("--safety", choices=("safe", "moderate", "dangerous"), help="only those of this level")
+    search.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="to start (default: 30)")
+    search.set_defaults(run=_search)
+
+
+def _search(options: argparse.Namespace) -> int:
+    config = read_config(options)
+    for name in options.server:
+        check_server(config, name)
+    query = options.query[0] if len(options.query) == 1 else options.query
+    wanted = {"limit": options.limit, "min_score": options.min_score, "safety": options.safety}
+    found = ask_hub(config, options.timeout, lambda hub: hub.find(query, servers=options.server, **wanted))
+    if options.format == "json":
+        print_json({"tools": [_described_found(one) for one in found]})
+    elif options.format == "compact":
+        print("\n".join(one.tool.shown for one in found))
+    else:
+        rows = [
+            [f"{one.score:.2f}", one.tool.shown, _reasons(one), first_line(description_of(one.tool))] for one in found
+        ]
+        print_table(("score", "tool", "because of", "description"), rows)
+    if not found:
+        say("Nothing fits. Say it in other words, or lower --min-score.")
+    return 0 if found else 1
+
+
+def _described_found(found: Found) -> dict[str, Any]:
+    return {
+        "tool": found.tool.shown,
+        "server": found.tool.server,
+        "score": round(found.score, 4),
+        "reasons": [{"word": reason.word, "fields": list(reason.fields)} for reason in found.reasons],
+        "description": description_of(found.tool),
+    }
+
+
+def _reasons(found: Found) -> str:
+    return ", ".join(reason.word for reason in found.reasons[:4])

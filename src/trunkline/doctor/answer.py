@@ -12,7 +12,7 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 from trunkline.config.options import ServerSpec
 from trunkline.doctor.finding import Finding, Url
 from trunkline.doctor.start import wrong_revision
-from trunkline.doctor.words import shorten, shown_url, without_secrets
+from trunkline.doctor.words import finding_of, shorten, shown_url, without_secrets
 from trunkline.errors import AuthorizationNeededError, TrunklineError
 from trunkline.upstream.address import Address
 from trunkline.upstream.connection import initialize_params
@@ -59,17 +59,17 @@ async def explain_answer(
         async with asyncio.timeout(seconds):
             answered = await ask(spec)
     except (TrunklineError, TimeoutError):
-        return _found("TL315", error.message, "Try again; if it stays so, ask whoever runs the server.", spec)
+        return finding_of("TL315", error.message, "Try again; if it stays so, ask whoever runs the server.", spec)
     if isinstance(error, AuthorizationNeededError) or answered.status in (401, 403):
         return _unauthorized(spec, answered)
     if 300 <= answered.status < 400:
         return _redirected(spec, answered)
     if answered.status == 429 or answered.status >= 500:
         advice = "Wait, and try again. If it stays so, whoever runs it must look at its log."
-        return _found("TL314", f"it answered HTTP {answered.status}.", advice, spec)
+        return finding_of("TL314", f"it answered HTTP {answered.status}.", advice, spec)
     if "HTTPS port" in answered.body or "HTTPS server" in answered.body:
         advice = f'Write url = "https://{shown_url(spec.url).partition("://")[2]}".'
-        return _found("TL307", "the port wants TLS, and was spoken to without.", advice, spec)
+        return finding_of("TL307", "the port wants TLS, and was spoken to without.", advice, spec)
     return _elsewhere(spec, answered, await find_nearby(spec, pool, seconds), file)
 
 
@@ -139,7 +139,7 @@ def _elsewhere(spec: ServerSpec, answered: Answered, nearby: Nearby | None, file
     if nearby is not None and nearby.url == spec.url:
         advice = f'Leave `transport` out, or write transport = "{nearby.kind}".'
         seen = f'it does not speak transport = "{spec.transport}", but {_TRANSPORTS[nearby.kind]}.'
-        return _found("TL309", seen, advice, spec)
+        return finding_of("TL309", seen, advice, spec)
     code, seen = "TL315", f"it answered HTTP {answered.status} and no MCP: {shorten(_words(answered.body))}"
     advice = "Look up the address: it commonly ends in /mcp or /sse."
     if answered.is_page:
@@ -148,7 +148,7 @@ def _elsewhere(spec: ServerSpec, answered: Answered, nearby: Nearby | None, file
     elif answered.status in (404, 405, 410, 400) or nearby is not None:
         code, seen = "TL308", f"there is no MCP at this path (HTTP {answered.status})."
     if nearby is None:
-        return _found(code, seen, advice, spec)
+        return finding_of(code, seen, advice, spec)
     return Finding(
         code,
         without_secrets(seen, spec),
@@ -171,13 +171,13 @@ def _unauthorized(spec: ServerSpec, answered: Answered) -> Finding:
         advice = (
             "The token may be expired, mistyped, or lack a right. Take a new one, and mind the word `Bearer` before it."
         )
-        return _found("TL312", seen, advice, spec)
+        return finding_of("TL312", seen, advice, spec)
     name = re.sub(r"\W+", "_", spec.name).strip("_").upper() or "SERVER"
     advice = (
         f"Get a token from whoever runs it, and write under [servers.{spec.name}]: "
         f'headers = {{ Authorization = "Bearer ${{env:{name}_TOKEN}}" }}.'
     )
-    return _found("TL311", f"it wants to know who you are ({status}).{oauth}", advice, spec)
+    return finding_of("TL311", f"it wants to know who you are ({status}).{oauth}", advice, spec)
 
 
 def _redirected(spec: ServerSpec, answered: Answered) -> Finding:
@@ -186,12 +186,8 @@ def _redirected(spec: ServerSpec, answered: Answered) -> Finding:
     advice = f'If that is the right place, write url = "{target}"; your headers are not sent there unasked.'
     if re.search(r"login|signin|auth|sso", target):
         advice = "It wants a person to log in: look up its address for MCP, and how to get a token."
-    return _found("TL313", seen, advice, spec)
+    return finding_of("TL313", seen, advice, spec)
 
 
 def _words(body: str) -> str:
     return " ".join(body.split())
-
-
-def _found(code: str, seen: str, advice: str, spec: ServerSpec) -> Finding:
-    return Finding(code, without_secrets(seen, spec), advice, server=spec.name)

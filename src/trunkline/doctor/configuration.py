@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +14,7 @@ from typing import Any, cast
 from trunkline.config.client_forms import is_client_file
 from trunkline.config.options import Config, ServerSpec, default_home
 from trunkline.config.reading import load, parse, read_document, user_file
-from trunkline.doctor.codes import Severity
-from trunkline.doctor.finding import Finding
-from trunkline.doctor.placeholder import placeholders
-from trunkline.doctor.syntax import find_break
+from trunkline.doctor.finding import Finding, Severity
 from trunkline.errors import ConfigError
 
 
@@ -194,3 +193,166 @@ def _how_to_set(problem: str) -> str:
     commands = [f"export {name}=…" for names in variables for name in names.split(", ")]
     commands += [f"trunkline secret set {name}" for name in secrets]
     return f"Run `{'`, `'.join(commands)}`, where Trunkline is started, or give a default: `${{env:NAME:-value}}`."
+
+
+_PLACEHOLDER = re.compile(
+    r"""<[^<>]+>                                        # <token>
+    | \[(?:your|insert|api)[^\]]*\]                     # [your token]
+    | \{\{?[\w\s-]+\}?\}                                # {{token}}
+    | (?:[\w-]*[_-])?your[_-][\w-]+                     # YOUR_API_KEY, sk-your-key
+    | my[_-](?:api[_-]?)?(?:key|token|secret)
+    | (?:insert|replace|put|enter|paste|add)[_\s-](?:me|your|here|with|this|api|the|token|key)[\w\s-]*
+    | (?:api[_-]?)?(?:key|token|secret)[_-](?:goes[_-])?here
+    | change[_-]?me | todo | tbd | fixme | placeholder | dummy
+    | (?:[\w]+[_-])?x{4,} | \*{3,} | \.{3} | …
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_PATH = re.compile(r"/(?:absolute/)?path/to/|/Users/(?:your-?)?user-?name/|/home/(?:your-?)?user-?name/", re.IGNORECASE)
+_MARKED = re.compile(r"<[^<>]+>|(?:[\w-]*[_-])?your[_-][\w-]+", re.IGNORECASE)
+"""What cannot be meant in an argument either, where words may be anything."""
+
+
+def placeholders(spec: ServerSpec) -> list[str]:
+    """Where placeholders were left, by name and never by value."""
+    found = [f"the variable {key}" for key, value in spec.env.items() if is_placeholder(value)]
+    found += [f"the header {key}" for key, value in spec.headers.items() if is_placeholder(value)]
+    found += [
+        f"argument {number}"
+        for number, word in enumerate(spec.args, 1)
+        if _MARKED.fullmatch(word.rpartition("=")[2]) or _PATH.match(word)
+    ]
+    if re.search(r"<[^<>/]+>|\byour[-_](?:host|domain|server|company)\b", spec.url, re.IGNORECASE):
+        found.append("the url")
+    return found
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value is one that stands for another."""
+    text = re.sub(r"^(?:Bearer|Basic|Token)\s+", "", value.strip(), flags=re.IGNORECASE).strip("\"'")
+    return bool(_PLACEHOLDER.fullmatch(text) or _PATH.match(text))
+
+
+_SMART = "“”„‟‘’‚‛«»"
+_POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+
+
+@dataclass(frozen=True)
+class Break:
+    """The place, and the likely cause."""
+
+    line: int
+    column: int
+    complaint: str
+    cause: str = ""
+
+
+def find_break(text: str, *, toml: bool) -> Break | None:
+    """Where the text is broken; `None` when it is not."""
+    try:
+        if toml:
+            tomllib.loads(text)
+        else:
+            json.loads(_blanked(text))
+    except tomllib.TOMLDecodeError as error:
+        found = _POSITION.search(str(error))
+        line, column = (int(found[1]), int(found[2])) if found and found[1] else _end_of(text)
+        complaint = _POSITION.sub("", str(error)).partition("\n")[0]
+        return Break(line, column, complaint, _toml_cause(text, line, complaint))
+    except json.JSONDecodeError as error:
+        return Break(error.lineno, error.colno, error.msg, _json_cause(text, error))
+    except RecursionError:
+        return Break(1, 1, "nested too deeply")
+    return None
+
+
+def _blanked(text: str) -> str:
+    """JSON without comments and trailing commas, every other letter in its place."""
+    blank = re.sub(
+        r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/',
+        lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]),
+        text,
+        flags=re.DOTALL,
+    )
+    return re.sub(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', lambda found: found[1] or " ", blank)
+
+
+def _end_of(text: str) -> tuple[int, int]:
+    lines = text.split("\n")
+    return len(lines), len(lines[-1]) + 1
+
+
+def _line_of(text: str, number: int) -> str:
+    lines = text.split("\n")
+    return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def _any_cause(text: str, line: str) -> str:
+    """What goes wrong in either format."""
+    if text.startswith("\ufeff"):
+        return "the file begins with a byte order mark: save it as UTF-8 without one"
+    if re.search(r"^(?:<{7}|={7}|>{7})(?:\s|$)", text, re.MULTILINE):
+        return "a conflict of a merge was left in: remove the lines with <<<<<<<, ======= and >>>>>>>"
+    if any(letter in line for letter in _SMART):
+        return 'typographic quotes: replace “ and ” by "'
+    return ""
+
+
+def _toml_cause(text: str, number: int, complaint: str) -> str:
+    line = _line_of(text, number)
+    if cause := _any_cause(text, line):
+        return cause
+    if text.lstrip().startswith("{"):
+        return "it is JSON: name the file .json, or write it as TOML"
+    if "\\" in line and re.search(r"escape|Unescaped|hex value", complaint):
+        return "a backslash in a text: write it twice, or put the text in single quotes"
+    if re.search(r",\s*}", line):
+        return "a trailing comma: remove the comma before }"
+    if "Expected '=' after a key" in complaint or "Invalid statement" in complaint:
+        if re.match(r"\s*[\w\"'-]+\s*:", line):
+            return "a colon: TOML wants `key = value`"
+        return "a line that is neither `key = value` nor `[table]`"
+    if "twice" in complaint or "overwrite" in complaint or "Cannot" in complaint:
+        return "the same key or table is there twice: keep one"
+    if "Invalid value" in complaint or "value" in complaint.lower():
+        return "a text without quotes, or no value at all"
+    if "Unclosed" in complaint or "Unterminated" in complaint or "Illegal character" in complaint:
+        return "a quote or a bracket that is not closed"
+    if "newline" in complaint.lower():
+        return "two things on one line, or a comma that is missing"
+    return ""
+
+
+def _json_cause(text: str, error: json.JSONDecodeError) -> str:
+    if not text.strip():
+        return "the file is empty"
+    if cause := _any_cause(text, _line_of(text, error.lineno)):
+        return cause
+    here = text[error.pos : error.pos + 1]
+    if "escape" in error.msg:
+        return "a backslash in a text: write it twice"
+    if "property name" in error.msg:
+        if here == "'":
+            return "single quotes: JSON wants double ones"
+        if here == ",":
+            return "a comma too many"
+        return "a key without quotes" if re.match(r"[\w$]", here) else "a comma too many, or a bracket not closed"
+    if error.pos >= len(text.rstrip()):
+        return "a bracket or a quote that is not closed"
+    if "',' delimiter" in error.msg:
+        return "a comma is missing before this place"
+    if "':' delimiter" in error.msg:
+        return "a colon is missing: TOML's = is not JSON" if here == "=" else "a colon is missing"
+    if "Unterminated" in error.msg or "control character" in error.msg:
+        return "a text whose closing quote is missing"
+    if "Extra data" in error.msg:
+        return "something stands behind the end"
+    if "Expecting value" in error.msg:
+        if here == "'":
+            return "single quotes: JSON wants double ones"
+        if here in ",}]":
+            return "a value is missing, or there is a comma too many"
+        if re.match(r"\s*\[[\w.\"-]+\]", text) or re.match(r"\s*\w+\s*=", text):
+            return "it is TOML: name the file .toml"
+        return "a text without quotes: true, false and null are the only bare words"
+    return ""

@@ -10,13 +10,10 @@ from pathlib import Path
 import trunkline
 from trunkline.clients.client import Around
 from trunkline.config.options import Config, ServerSpec, default_home
-from trunkline.doctor.codes import Severity
 from trunkline.doctor.configuration import examine_configuration
-from trunkline.doctor.finding import Finding, is_wrong
-from trunkline.doctor.home import examine_home
-from trunkline.doctor.offer import examine_names
-from trunkline.doctor.others import examine_clients
-from trunkline.doctor.port import examine_gateway
+from trunkline.doctor.finding import Finding, Severity, is_wrong
+from trunkline.doctor.gateway import examine_gateway, examine_home
+from trunkline.doctor.offer import examine_clients, examine_names
 from trunkline.doctor.server import Examined, Room, open_room
 from trunkline.errors import ConfigError
 
@@ -49,7 +46,7 @@ class Diagnosis:
     """How each server fares, in a few words."""
 
     @property
-    def well(self) -> bool:
+    def is_well(self) -> bool:
         """Whether nothing is wrong."""
         return not is_wrong(self.findings)
 

@@ -1,13 +1,32 @@
-"""What the doctor found: a code, what was seen, what to do, and what it could do itself."""
+"""What the doctor can find and has found: a code, what was seen, what to do, and what it does itself when asked to.
+
+`docs/doctor.md` has a section for each code.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from trunkline.doctor.codes import CODES, DOCUMENT, Severity
+from trunkline.config.file import read_file, servers_of, write_file
+from trunkline.errors import ConfigError
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    """Something does not work."""
+    WARNING = "warning"
+    """It works, but not as it should."""
+    NOTE = "note"
+    """Good to know; nothing is wrong."""
 
 
 @dataclass(frozen=True)
@@ -106,3 +125,114 @@ class Finding:
 def is_wrong(findings: tuple[Finding, ...]) -> bool:
     """Whether anything is wrong."""
     return any(finding.severity is not Severity.NOTE for finding in findings)
+
+
+DOCUMENT = "docs/doctor.md"
+
+CODES: Mapping[str, str] = {
+    # The configuration.
+    "TL101": "Nothing is configured",
+    "TL102": "The configuration file is broken",
+    "TL103": "An option does not exist",
+    "TL104": "A server has no address",
+    "TL105": "A value cannot be used",
+    "TL106": "A variable or a secret is not set",
+    "TL107": "A placeholder was left in",
+    "TL108": "The configuration file cannot be read",
+    # Servers that are programs.
+    "TL201": "A runtime is missing",
+    "TL202": "The command was not found",
+    "TL203": "A path leads nowhere",
+    "TL204": "The program cannot be executed",
+    "TL205": "The package does not exist",
+    "TL206": "The program ends at once",
+    "TL207": "The program prints what is not MCP",
+    "TL208": "The program starts, and says nothing",
+    "TL209": "The program is still being downloaded",
+    "TL210": "The runtime is too old",
+    "TL211": "A part of the program is not installed",
+    "TL212": "Docker does not run",
+    "TL213": "The package index cannot be reached",
+    # Servers that are remote.
+    "TL301": "The host name is unknown",
+    "TL302": "Nothing listens there",
+    "TL303": "The address does not answer",
+    "TL304": "The certificate is not trusted",
+    "TL305": "The certificate is expired, or not valid yet",
+    "TL306": "The certificate is for another host",
+    "TL307": "TLS does not work",
+    "TL308": "The path is wrong",
+    "TL309": "The transport is wrong",
+    "TL310": "A web page is there, not MCP",
+    "TL311": "The server wants authorization",
+    "TL312": "The credentials are refused",
+    "TL313": "The server redirects elsewhere",
+    "TL314": "The server fails, or is overloaded",
+    "TL315": "The answer is not MCP",
+    "TL316": "The clock is wrong",
+    # What servers offer.
+    "TL401": "The server speaks another revision",
+    "TL402": "A list cannot be read",
+    "TL403": "A list does not end",
+    "TL404": "Tools are hidden by their names",
+    "TL405": "A tool's schema cannot be used",
+    "TL406": "A client has another server of this name",
+    # The gateway, and its home.
+    "TL501": "The port is taken",
+    "TL502": "Trunkline runs already",
+    "TL503": "Trunkline would be open to everyone",
+    "TL504": "A token is not safe",
+    "TL505": "The home folder cannot be used",
+    "TL506": "Others can read or change what is private",
+    "TL507": "The key is broken",
+    "TL508": "A catalogue is corrupt",
+    "TL509": "A catalogue is out of date",
+}
+
+
+def apply(remedy: Remedy) -> str:
+    """Do it, and say what was done; ConfigError when it does not work."""
+    try:
+        match remedy:
+            case Mode():
+                os.chmod(remedy.path, remedy.mode)
+                return f"gave {remedy.path} the mode {remedy.mode:o}"
+            case Folder():
+                return _make_folder(remedy.path)
+            case Deletion():
+                remedy.path.unlink(missing_ok=True)
+                return f"deleted {remedy.path}"
+            case Url():
+                return _write_url(remedy)
+    except OSError as error:
+        raise ConfigError(f"It did not work: {error.strerror or error}.", hint="Do it by hand.") from error
+
+
+def _make_folder(path: Path) -> str:
+    aside = ""
+    if path.exists() and not path.is_dir():
+        kept = _free(path)
+        path.rename(kept)
+        aside = f", and moved what was there to {kept}"
+    target = Path(os.path.realpath(path))
+    target.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return f"made the folder {target}{aside}"
+
+
+def _write_url(remedy: Url) -> str:
+    document = read_file(remedy.path)
+    entry: Any = servers_of(document, remedy.path)[remedy.server]
+    key = next((key for key in ("url", "serverUrl", "httpUrl") if key in entry), "url")
+    if "${" in str(entry[key]):
+        raise ConfigError(f"The url of {remedy.server!r} is made of variables.", hint="Change it by hand.")
+    kept = _free(remedy.path)
+    shutil.copy2(remedy.path, kept)
+    entry[key] = remedy.url
+    write_file(remedy.path, document)
+    return f"wrote the url of {remedy.server!r} into {remedy.path}; as it was before, it is at {kept}"
+
+
+def _free(path: Path) -> Path:
+    """A name beside the file that nothing has."""
+    tries = (path.with_name(f"{path.name}.before-doctor{f'-{number}' if number else ''}") for number in range(1000))
+    return next(name for name in tries if not name.exists())

@@ -12,11 +12,9 @@ from pathlib import Path
 from trunkline.config.options import ServerSpec
 from trunkline.control.listing import discover
 from trunkline.doctor.answer import explain_answer
-from trunkline.doctor.codes import Severity
-from trunkline.doctor.finding import Finding
+from trunkline.doctor.finding import Finding, Severity
 from trunkline.doctor.offer import examine_lists
-from trunkline.doctor.program import examine_program
-from trunkline.doctor.runtime import DOWNLOADERS
+from trunkline.doctor.program import DOWNLOADERS, examine_program
 from trunkline.doctor.start import explain_start, prints
 from trunkline.doctor.unreachable import explain_connection
 from trunkline.doctor.watch import WatchingWarden

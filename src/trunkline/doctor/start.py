@@ -7,9 +7,8 @@ from pathlib import Path
 
 from trunkline.clients.secret import shown_command
 from trunkline.config.options import ServerSpec
-from trunkline.doctor.codes import Severity
-from trunkline.doctor.finding import Finding
-from trunkline.doctor.runtime import DOWNLOADERS
+from trunkline.doctor.finding import Finding, Severity
+from trunkline.doctor.program import DOWNLOADERS
 from trunkline.doctor.watch import Witness
 from trunkline.doctor.words import excerpt, is_downloading, listens, meaning_of
 from trunkline.errors import TrunklineError, UpstreamTimeoutError
@@ -27,7 +26,7 @@ def explain_start(spec: ServerSpec, error: TrunklineError, seen: Witness) -> Fin
         return _not_executed(spec, text)
     if isinstance(error.__cause__, TimeoutError | UpstreamTimeoutError):
         return _silent(spec, seen)
-    meant = meaning_of(f"{seen.said}\n{seen.stray}", spec)
+    meant = meaning_of(f"{seen.stderr}\n{seen.stray}", spec)
     if meant is not None:
         return meant
     if re.search(r"exited with code|was killed by signal|closed its output|closed its input", text):
@@ -95,7 +94,7 @@ def _ended(spec: ServerSpec, text: str, seen: Witness) -> Finding:
         )
     elif "signal 9" in how:
         advice = "It was killed from outside: the machine may be short of memory."
-    if not seen.said and not seen.stray:
+    if not seen.stderr and not seen.stray:
         advice = f"It said nothing. {advice}"
     return Finding(
         "TL206",
@@ -107,7 +106,7 @@ def _ended(spec: ServerSpec, text: str, seen: Witness) -> Finding:
 
 
 def _silent(spec: ServerSpec, seen: Witness) -> Finding:
-    words = f"{seen.said}\n{seen.stray}"
+    words = f"{seen.stderr}\n{seen.stray}"
     waited = f"no answer within {spec.start_timeout:g} s."
     runner = Path(spec.command).name in DOWNLOADERS
     # While a runner fetches, it has no program of its own below it yet; the server that it starts later may use the
@@ -139,7 +138,7 @@ def _silent(spec: ServerSpec, seen: Witness) -> Finding:
 
 
 def _with_words(text: str, spec: ServerSpec, seen: Witness) -> str:
-    said = seen.said or seen.stray
+    said = seen.stderr or seen.stray
     return f"{text} It said: {excerpt(said, spec)}" if said else text
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import re
 import socket
 import ssl
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 from trunkline.config.options import ServerSpec
-from trunkline.doctor.certificate import Shown, look
 from trunkline.doctor.finding import Finding
-from trunkline.doctor.words import shown_url, without_secrets
+from trunkline.doctor.words import finding_of, shown_url
 from trunkline.upstream.http1 import Origin, split_url
 
 LOOK_SECONDS = 5.0
@@ -31,15 +33,15 @@ async def explain_connection(spec: ServerSpec, error: BaseException, now: float)
             return await _explain_tls(spec, origin, cause, now)
         if isinstance(cause, socket.gaierror):
             advice = "Look for a typing error in the `url`; else look at your network, VPN and DNS."
-            return _found("TL301", f"nobody knows the host {origin.host!r}.", advice, spec)
+            return finding_of("TL301", f"nobody knows the host {origin.host!r}.", advice, spec)
         if isinstance(cause, OSError) and _refused(cause):
             return _refusal(spec, origin)
         if isinstance(cause, TimeoutError) or (isinstance(cause, OSError) and cause.errno in _UNREACHED):
             advice = "Look whether the address is right, and whether a firewall, a VPN or a proxy is in the way."
-            return _found("TL303", f"{origin.authority} does not answer.", advice, spec)
+            return finding_of("TL303", f"{origin.authority} does not answer.", advice, spec)
     if re.search(r"does(?: not|n't) answer|did not answer", str(error)):
         advice = "It takes the connection and says nothing: it may be overloaded, or not speak HTTP."
-        return _found("TL303", f"{origin.authority} did not answer in time.", advice, spec)
+        return finding_of("TL303", f"{origin.authority} did not answer in time.", advice, spec)
     return None
 
 
@@ -63,7 +65,7 @@ def _refusal(spec: ServerSpec, origin: Origin) -> Finding:
     advice = "Look whether the address and the port are right, and whether the server runs."
     if origin.host in ("localhost", "127.0.0.1", "::1"):
         advice = f"Start the server; it should listen on port {origin.port} of this machine."
-    return _found("TL302", f"nothing listens at {origin.authority}.", advice, spec)
+    return finding_of("TL302", f"nothing listens at {origin.authority}.", advice, spec)
 
 
 async def _explain_tls(spec: ServerSpec, origin: Origin, error: ssl.SSLError, now: float) -> Finding:
@@ -76,7 +78,7 @@ async def _explain_tls(spec: ServerSpec, origin: Origin, error: ssl.SSLError, no
     if code in _OTHER_HOST:
         names = ", ".join(shown.certificate.names[:5]) if shown.certificate else ""
         seen = f"the certificate is not for {origin.host!r}" + (f", but for {names}." if names else ".")
-        return _found("TL306", seen, "Write a name that it is for into the `url`, or have it made anew.", spec)
+        return finding_of("TL306", seen, "Write a name that it is for into the `url`, or have it made anew.", spec)
     who = "signed by itself" if shown.certificate and shown.certificate.self_signed else "signed by nobody we know"
     advice = (
         "If you trust it, put the certificate of its authority (for one signed by itself: its own) into a file with "
@@ -108,7 +110,7 @@ def _wrong_time(spec: ServerSpec, origin: Origin, shown: Shown, now: float) -> F
     advice = (
         f"Whoever runs the server must renew it. Look at your own clock as well: it says {here:%Y-%m-%d %H:%M} UTC."
     )
-    return _found("TL305", seen, advice, spec)
+    return finding_of("TL305", seen, advice, spec)
 
 
 def _no_tls(spec: ServerSpec, origin: Origin, error: ssl.SSLError) -> Finding:
@@ -116,8 +118,77 @@ def _no_tls(spec: ServerSpec, origin: Origin, error: ssl.SSLError) -> Finding:
     advice = "Look whether the port is right, and whether a proxy is in the way."
     if re.search(r"wrong version|record layer|unknown protocol|http request|packet length", reason):
         advice = f'It likely speaks plain HTTP: write url = "http://{shown_url(spec.url).partition("://")[2]}".'
-    return _found("TL307", f"{origin.authority} does not speak TLS with us: {reason}.", advice, spec)
+    return finding_of("TL307", f"{origin.authority} does not speak TLS with us: {reason}.", advice, spec)
 
 
-def _found(code: str, seen: str, advice: str, spec: ServerSpec) -> Finding:
-    return Finding(code, without_secrets(seen, spec), advice, server=spec.name)
+@dataclass(frozen=True)
+class Certificate:
+    """What a server shows."""
+
+    names: tuple[str, ...]
+    begins: datetime
+    ends: datetime
+    self_signed: bool
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The certificate, and what time the server thinks it is, in seconds since the epoch; 0 when it does not say."""
+
+    certificate: Certificate | None = None
+    time: float = 0.0
+
+
+async def look(origin: Origin, seconds: float) -> Shown:
+    """What can be seen at an address; nothing when it does not answer."""
+    writer: asyncio.StreamWriter | None = None
+    certificate: Certificate | None = None
+    try:
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_connection(origin.host, origin.port, ssl=_trusting_nobody())
+            certificate = _read_certificate(writer.get_extra_info("ssl_object").getpeercert(True))
+            request = f"HEAD / HTTP/1.1\r\nHost: {origin.authority}\r\nConnection: close\r\n\r\n"
+            writer.write(request.encode())
+            head = await reader.read(16 * 1024)
+        return Shown(certificate, _date(head))
+    except (OSError, TimeoutError):
+        return Shown(certificate)
+    finally:
+        if writer is not None:
+            writer.transport.abort()
+
+
+def _trusting_nobody() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # we only look, and send nothing
+    return context
+
+
+def _read_certificate(der: bytes) -> Certificate | None:
+    from cryptography import x509
+
+    try:
+        found = x509.load_der_x509_certificate(der)
+        names = [str(name.value) for name in found.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)]
+        try:
+            other = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            names = [*other.get_values_for_type(x509.DNSName), *map(str, other.get_values_for_type(x509.IPAddress))]
+        except x509.ExtensionNotFound:
+            pass
+        return Certificate(
+            tuple(names), found.not_valid_before_utc, found.not_valid_after_utc, found.issuer == found.subject
+        )
+    except ValueError:
+        return None
+
+
+def _date(head: bytes) -> float:
+    for line in head.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"date":
+            try:
+                return parsedate_to_datetime(value.decode("latin-1").strip()).timestamp()
+            except ValueError:
+                return 0.0
+    return 0.0

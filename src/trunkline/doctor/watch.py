@@ -35,7 +35,7 @@ class Witness:
         self._printed = bytearray()
 
     @property
-    def said(self) -> str:
+    def stderr(self) -> str:
         """The end of its standard error."""
         return self.process.last_words if self.process is not None else ""
 

@@ -144,6 +144,11 @@ def meaning_of(text: str, spec: ServerSpec) -> Finding | None:
     return None
 
 
+def finding_of(code: str, seen: str, advice: str, spec: ServerSpec) -> Finding:
+    """What was found of a server, in words that may hold some of its own."""
+    return Finding(code, without_secrets(seen, spec), advice, server=spec.name)
+
+
 def is_downloading(text: str, *, runner: bool) -> bool:
     """Whether the last of these words are those of something that is being fetched; a `runner` may well do that."""
     lines = [line for line in text.splitlines() if line.strip()][-5:]
