@@ -9,7 +9,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Generator, Mapping
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,10 @@ from trunkline.gateway.serve import Gateway, open_gateway
 TESTS = Path(__file__).parent
 STDIO_SERVER = TESTS / "faulty" / "stdio_server.py"
 HTTP_SERVER = TESTS / "faulty" / "http_server.py"
+FORK_SERVER = TESTS / "fork_server.py"
 TRUNKLINE = str(Path(sys.executable).with_name("trunkline"))
+OLD_PYTHON = str(TESTS.parent / ".tools" / "legacy" / "bin" / "python")
+"""An environment with the SDK of the 1.x line."""
 
 
 def faulty(*flags: str, **options: Any) -> dict[str, Any]:
@@ -46,6 +50,28 @@ def faulty_http(*flags: str) -> Generator[str]:
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+Start = Callable[..., dict[str, Any]]
+"""Gives the configuration of a stdio server by the words that follow `python`."""
+
+
+@contextmanager
+def preloaded(*modules: str, python: str = sys.executable) -> Generator[Start]:
+    """Python programs that find modules imported already, each in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "socket")
+        process = subprocess.Popen(
+            [python, str(FORK_SERVER), "serve", str(path), *modules],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "READY\n"
+            shared = ["-I", "-S", str(FORK_SERVER), "run", str(path)]
+            yield lambda *words, **options: {"command": sys.executable, "args": [*shared, *words], **options}
 
 
 def make_config(
