@@ -7,7 +7,7 @@ UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 include tools.mk
 
-.PHONY: run test check lint bench format lock clean help
+.PHONY: run test check quick lint bench format lock clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -20,7 +20,9 @@ test: $(VENV)/dev.done .tools/done  ## run every test
 
 check: $(VENV)/dev.done  ## format, lint, types, imports, fast tests
 	$(BIN)/ruff format --quiet src tests bench
-	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint quick
+
+quick: $(VENV)/dev.done  # the tests that are not slow
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" $(ARGS)
 
 lint: $(VENV)/dev.done  ## lint, types, imports; changes nothing

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from tests.harness import OLD_PYTHON, TESTS, Start, preloaded
+from tests.harness import FORKS, OLD_PYTHON, TESTS, Start, preloaded
 
 # Assertions of these say what was compared. Here, because tests of other folders import them too.
 pytest.register_assert_rewrite("tests.fidelity.case", "tests.fidelity.features", "tests.fidelity.callers")
@@ -88,6 +88,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """Tests wait for a good part of their time: three workers keep two cores busy."""
     return max(2, len(os.sched_getaffinity(0)) * 3 // 2) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 2)
+
+
+def pytest_unconfigure() -> None:
+    FORKS.close()
 
 
 @pytest_asyncio.fixture

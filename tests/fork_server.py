@@ -1,45 +1,27 @@
-"""Starts Python programs as forks of a process that has imported what they need: importing the SDK takes seconds.
+"""Starts Python programs as forks of a process that has imported what they need: importing the SDK takes a second.
 
-`python fork_server.py serve SOCKET MODULE...` imports modules and waits. `python -I -S fork_server.py run SOCKET ...`
-then stands for `python ...`, where a program's path or `-m` comes first: its streams, folder, environment, signals and
-exit code are those of the program, and if it is killed, so is the program. Nothing but the standard library is needed,
-so that environments without Trunkline can use it too.
+`python fork_server.py SOCKET MODULE...` imports modules and waits for `fork_client.py`. Nothing but the standard
+library is needed, so that environments without Trunkline can use it too.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
+import marshal
 import os
+import runpy
 import select
 import signal
 import socket
 import sys
-from typing import Any
 
 
 def main() -> None:
-    role, path, *rest = sys.argv[1:]
-    if role == "run":
-        sys.exit(run(path, rest))
-    for module in rest:
+    path, *modules = sys.argv[1:]
+    for module in modules:
         importlib.import_module(module)
     serve(path)
     run_program()
-
-
-def run(path: str, words: list[str]) -> int:
-    """Have a program run with the streams of this process; its exit code."""
-    with socket.socket(socket.AF_UNIX) as server:
-        server.connect(path)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda number, _: server.sendall(bytes([number])))
-        socket.send_fds(server, [b"+"], [0, 1, 2])
-        about = {"argv": words, "cwd": os.getcwd(), "env": dict(os.environ)}
-        server.sendall(json.dumps(about).encode() + b"\n")
-        os.closerange(0, 3)  # whoever reads what the program writes has to hear when it stops
-        code = os.waitstatus_to_exitcode(int(server.recv(16) or signal.SIGKILL))
-    return code if code >= 0 else 128 - code
 
 
 def serve(path: str) -> None:
@@ -67,8 +49,8 @@ def serve(path: str) -> None:
         reap(running)
         if listener in ready:
             caller = listener.accept()[0]
-            streams = socket.recv_fds(caller, 1, 3)[1]
-            about = json.loads(caller.makefile("rb").readline())
+            size, streams, _, _ = socket.recv_fds(caller, 4, 3)
+            about = caller.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
             pid = os.fork()
             if not pid:
                 signal.set_wakeup_fd(-1)
@@ -97,20 +79,18 @@ def reap(running: dict[socket.socket, int]) -> None:
             caller.close()
 
 
-def become(about: dict[str, Any], streams: list[int]) -> None:
-    """Take over the streams, the folder, the environment and the arguments of whoever asked."""
+def become(about: bytes, streams: list[int]) -> None:
+    """Take over the streams, the arguments, the folder and the environment of whoever asked."""
+    sys.argv, folder, environment = marshal.loads(about)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    os.chdir(about["cwd"])
+    os.chdir(folder)
     os.environ.clear()
-    os.environ.update(about["env"])
-    sys.argv = about["argv"]
+    os.environb.update(environment)
 
 
 def run_program() -> None:
-    import runpy
-
     if sys.argv[0] == "-m":
         del sys.argv[0]
         sys.path[0] = os.getcwd()

@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ TESTS = Path(__file__).parent
 STDIO_SERVER = TESTS / "faulty" / "stdio_server.py"
 HTTP_SERVER = TESTS / "faulty" / "http_server.py"
 FORK_SERVER = TESTS / "fork_server.py"
+FORK_CLIENT = TESTS / "fork_client.py"
 TRUNKLINE = str(Path(sys.executable).with_name("trunkline"))
 OLD_PYTHON = str(TESTS.parent / ".tools" / "legacy" / "bin" / "python")
 """An environment with the SDK of the 1.x line."""
@@ -62,7 +64,7 @@ def preloaded(*modules: str, python: str = sys.executable) -> Generator[Start]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "socket")
         process = subprocess.Popen(
-            [python, str(FORK_SERVER), "serve", str(path), *modules],
+            [python, str(FORK_SERVER), str(path), *modules],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -70,8 +72,22 @@ def preloaded(*modules: str, python: str = sys.executable) -> Generator[Start]:
         with process:
             assert process.stdout is not None
             assert process.stdout.readline() == "READY\n"
-            shared = ["-I", "-S", str(FORK_SERVER), "run", str(path)]
-            yield lambda *words, **options: {"command": sys.executable, "args": [*shared, *words], **options}
+            client = ["-I", "-S", str(FORK_CLIENT), str(path)]
+            yield lambda *words, **options: {"command": sys.executable, "args": [*client, *words], **options}
+
+
+FORKS = ExitStack()
+"""What `plain_server` needs, for as long as this process runs."""
+
+
+@cache
+def _plain_start() -> Start:
+    return FORKS.enter_context(preloaded("argparse", "asyncio", "base64", "hashlib", "hmac", "json", "pathlib", "uuid"))
+
+
+def plain_server(*words: str, **options: Any) -> dict[str, Any]:
+    """The configuration of a stdio server that needs nothing but the standard library; `words` follow `python`."""
+    return _plain_start()(*words, **options)
 
 
 def make_config(

@@ -65,11 +65,11 @@ async def test_a_task_that_breaks_on_the_old_sdk_has_failed(
     assert "It stumbled." in task["error"]["message"]
 
 
-@pytest.mark.parametrize("beside", [{}, {"other": stdio("modern")}], ids=["alone", "beside another"])
-async def test_the_old_client_uses_tasks_of_the_old_server(
-    old_sdk: Start, tmp_path: Path, beside: dict[str, Any]
-) -> None:
-    async with gateway(tmp_path, {"old": old_sdk(OLD_TASKS), **beside}) as opened:
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
+async def test_the_old_client_uses_tasks_of_the_old_server(old_sdk: Start, tmp_path: Path, beside: bool) -> None:
+    async with gateway(
+        tmp_path, {"old": old_sdk(OLD_TASKS), **({"other": stdio("modern")} if beside else {})}
+    ) as opened:
         said = await ask(old_sdk, opened.url, "old__greet" if beside else "greet", {})
 
     assert said["asked"] == ["Who are you?"]

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 
 from tests.fidelity.callers import PREFIX
-from tests.harness import META, VERSION, EventReader, Heard, LegacyCaller, ModernCaller
+from tests.harness import META, VERSION, EventReader, Heard, LegacyCaller, ModernCaller, plain_server
 
 ROOT = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-S", "-m", "tests.fidelity.one_era_server", "--era"]
@@ -26,7 +26,7 @@ NO_SUCH_TASK = {"code": -32602, "message": "There is no such task."}
 
 def stdio(era: str, **options: Any) -> dict[str, Any]:
     """The configuration of a server of one era."""
-    return {"command": COMMAND[0], "args": [*COMMAND[1:], era], "cwd": str(ROOT), **options}
+    return plain_server("-m", "tests.fidelity.one_era_server", "--era", era, cwd=str(ROOT), **options)
 
 
 @contextmanager
