@@ -5,11 +5,17 @@ if it is killed, so is the program. Tests start it by the hundred, so it does wi
 with them it would take twice the time.
 """
 
-import _signal as signal  # type: ignore[import-not-found] - it has no stub
-import _socket as socket
 import marshal
 import posix
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    import socket
+else:
+    import _signal as signal
+    import _socket as socket
 
 
 def main() -> int:

@@ -30,7 +30,7 @@ def serve(path: str) -> None:
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGCHLD, noted)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen(64)
@@ -64,6 +64,10 @@ def serve(path: str) -> None:
             running[caller] = pid
             for stream in streams:
                 os.close(stream)
+
+
+def noted(*_: object) -> None:
+    """A program ended; the wakeup descriptor says so."""
 
 
 def reap(running: dict[socket.socket, int]) -> None:
