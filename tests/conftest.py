@@ -36,7 +36,6 @@ SLOW = (
     "search/test_own_names.py",
     "search/test_profiles.py",
     "search/test_search_tools.py",
-    "questions/test_answers.py",
     "questions/test_answers_over_mcp.py",
     "questions/test_askers.py",
     "questions/test_crowd.py",
@@ -56,8 +55,10 @@ SLOW = (
 QUICK = (
     "call/stages/test_elicit.py",
     "call/stages/test_order.py",
+    "gateway/test_ambiguity.py",
+    "gateway/test_guard.py",
     "gateway/test_modern.py",
-    "questions/test_answers.py",
+    "questions/test_answers_over_mcp.py",
 )
 """What runs end to end and is part of `make check` all the same."""
 
