@@ -41,7 +41,7 @@ def faulty(*flags: str, **options: Any) -> dict[str, Any]:
 @contextmanager
 def faulty_http(*flags: str) -> Generator[str]:
     """A misbehaving server over HTTP; its address."""
-    process = subprocess.Popen([sys.executable, str(HTTP_SERVER), *flags], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(plain_command(str(HTTP_SERVER), *flags), stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         word, port = process.stdout.readline().split()
@@ -88,6 +88,12 @@ def _plain_start() -> Start:
 def plain_server(*words: str, **options: Any) -> dict[str, Any]:
     """The configuration of a stdio server that needs nothing but the standard library; `words` follow `python`."""
     return _plain_start()(*words, **options)
+
+
+def plain_command(*words: str) -> list[str]:
+    """The command of a program that needs nothing but the standard library; `words` follow `python`."""
+    started = plain_server(*words)
+    return [started["command"], *started["args"]]
 
 
 def make_config(
