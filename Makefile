@@ -3,9 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python
+# A file stays with one worker, which sets up once what its tests share; tests/conftest.py says in which order they start.
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 include tools.mk
 
-.PHONY: run test check lint bench format lock clean help
+.PHONY: run test check quick lint bench format lock clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -14,12 +16,14 @@ run: $(VENV)/run.done  ## start the gateway (with demo servers when nothing is c
 	@exec $(BIN)/trunkline up $(ARGS)
 
 test: $(VENV)/dev.done .tools/done  ## run every test
-	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 check: $(VENV)/dev.done  ## format, lint, types, imports, fast tests
 	$(BIN)/ruff format --quiet src tests bench
-	@$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint quick
+
+quick: $(VENV)/dev.done  # the tests that are not slow
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" $(ARGS)
 
 lint: $(VENV)/dev.done  ## lint, types, imports; changes nothing
 	$(BIN)/ruff format --check --quiet src tests bench

@@ -25,7 +25,7 @@ UNFUNDED := const lock = require("./.tools/lock/package-lock.json"); \
 
 .tools/%.done: requirements/%.txt | $(VENV)/dev.done
 	@$(VENV)/bin/uv venv --quiet --clear --python $(VENV)/bin/python .tools/$*
-	@$(VENV)/bin/uv pip install --quiet --python .tools/$*/bin/python --require-hashes -r $<
+	@$(VENV)/bin/uv pip install --quiet --compile-bytecode --python .tools/$*/bin/python --require-hashes -r $<
 	@touch $@
 
 lock: locktools

@@ -1,15 +1,98 @@
-"""Fixtures that many tests share."""
+"""Fixtures that many tests share, and which tests are slow."""
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
 
 import aiohttp
+import pytest
 import pytest_asyncio
+
+from tests.harness import FORKS, OLD_PYTHON, TESTS, Start, preloaded
+
+# Assertions of these say what was compared. Here, because tests of other folders import them too.
+pytest.register_assert_rewrite("tests.fidelity.case", "tests.fidelity.features", "tests.fidelity.callers")
 
 # A shell that runs the tests in the background has Ctrl-C ignored, and what they start would ignore it as well.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+SLOW = (
+    "cli",
+    "conformance",
+    "real",
+    "frameworks",
+    "faults",
+    "gateway",
+    "call/stages",
+    "search/test_hostile.py",
+    "search/test_expose.py",
+    "search/test_call_questions.py",
+    "search/test_index.py",
+    "search/test_catalogue_resource.py",
+    "search/test_call_tool.py",
+    "search/test_own_names.py",
+    "search/test_profiles.py",
+    "search/test_search_tools.py",
+    "questions/test_answers_over_mcp.py",
+    "questions/test_askers.py",
+    "questions/test_crowd.py",
+    "questions/test_silence.py",
+    "questions/test_states.py",
+    "questions/test_strays.py",
+    "fidelity",
+    "doctor",
+    "authoring/test_conformance.py",
+    "authoring/test_mount.py",
+    "authoring/test_running.py",
+    "docs",
+    "call/tasks",
+)
+"""What runs end to end, the longest first; `make check` leaves it out."""
+
+QUICK = (
+    "call/stages/test_elicit.py",
+    "call/stages/test_order.py",
+    "gateway/test_ambiguity.py",
+    "gateway/test_guard.py",
+    "gateway/test_modern.py",
+    "questions/test_answers_over_mcp.py",
+)
+"""What runs end to end and is part of `make check` all the same."""
+
+
+def place(path: Path) -> int:
+    """Where a file stands among the slow ones; behind them all if it is not slow."""
+    inside = path.relative_to(TESTS)
+    names = {str(inside), *map(str, inside.parents)}
+    if names.intersection(QUICK):
+        return len(SLOW)
+    return next((number for number, name in enumerate(SLOW) if name in names), len(SLOW))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Not even import what would be left out."""
+    left_out = config.option.markexpr == "not slow" and collection_path.suffix == ".py"
+    return True if left_out and place(collection_path) < len(SLOW) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long, so that no worker has it left when the others are done."""
+    for item in items:
+        if place(item.path) < len(SLOW):
+            item.add_marker("slow")
+    items.sort(key=lambda item: place(item.path))
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Tests wait for a good part of their time: three workers keep two cores busy."""
+    return max(2, len(os.sched_getaffinity(0)) * 3 // 2) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 2)
+
+
+def pytest_unconfigure() -> None:
+    FORKS.close()
 
 
 @pytest_asyncio.fixture
@@ -18,3 +101,17 @@ async def http() -> AsyncGenerator[aiohttp.ClientSession]:
     timeout = aiohttp.ClientTimeout(total=60)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=timeout) as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def sdk_server() -> Generator[Start]:
+    """Starts servers on the SDK, without the seconds that importing it takes."""
+    with preloaded("mcp.server.mcpserver", "mcp.server.stdio", "uvicorn") as start:
+        yield start
+
+
+@pytest.fixture(scope="session")
+def old_sdk() -> Generator[Start]:
+    """Starts servers and clients on the SDK of the 1.x line."""
+    with preloaded("mcp", "mcp.server", "mcp.server.stdio", python=OLD_PYTHON) as start:
+        yield start

@@ -9,9 +9,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,11 @@ from trunkline.gateway.serve import Gateway, open_gateway
 TESTS = Path(__file__).parent
 STDIO_SERVER = TESTS / "faulty" / "stdio_server.py"
 HTTP_SERVER = TESTS / "faulty" / "http_server.py"
+FORK_SERVER = TESTS / "fork_server.py"
+FORK_CLIENT = TESTS / "fork_client.py"
 TRUNKLINE = str(Path(sys.executable).with_name("trunkline"))
+OLD_PYTHON = str(TESTS.parent / ".tools" / "legacy" / "bin" / "python")
+"""An environment with the SDK of the 1.x line."""
 
 
 def faulty(*flags: str, **options: Any) -> dict[str, Any]:
@@ -35,7 +41,7 @@ def faulty(*flags: str, **options: Any) -> dict[str, Any]:
 @contextmanager
 def faulty_http(*flags: str) -> Generator[str]:
     """A misbehaving server over HTTP; its address."""
-    process = subprocess.Popen([sys.executable, str(HTTP_SERVER), *flags], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(plain_command(str(HTTP_SERVER), *flags), stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         word, port = process.stdout.readline().split()
@@ -46,6 +52,48 @@ def faulty_http(*flags: str) -> Generator[str]:
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
+
+
+Start = Callable[..., dict[str, Any]]
+"""Gives the configuration of a stdio server by the words that follow `python`."""
+
+
+@contextmanager
+def preloaded(*modules: str, python: str = sys.executable) -> Generator[Start]:
+    """Python programs that find modules imported already, each in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "socket")
+        process = subprocess.Popen(
+            [python, str(FORK_SERVER), str(path), *modules],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "READY\n"
+            client = ["-I", "-S", str(FORK_CLIENT), str(path)]
+            yield lambda *words, **options: {"command": sys.executable, "args": [*client, *words], **options}
+
+
+FORKS = ExitStack()
+"""What `plain_server` needs, for as long as this process runs."""
+
+
+@cache
+def _plain_start() -> Start:
+    return FORKS.enter_context(preloaded("argparse", "asyncio", "base64", "hashlib", "hmac", "json", "pathlib", "uuid"))
+
+
+def plain_server(*words: str, **options: Any) -> dict[str, Any]:
+    """The configuration of a stdio server that needs nothing but the standard library; `words` follow `python`."""
+    return _plain_start()(*words, **options)
+
+
+def plain_command(*words: str) -> list[str]:
+    """The command of a program that needs nothing but the standard library; `words` follow `python`."""
+    started = plain_server(*words)
+    return [started["command"], *started["args"]]
 
 
 def make_config(

@@ -1,24 +1,29 @@
 """Trunkline is as good a client to a server as the SDK's: what the official suite says of clients, through Trunkline.
 
-The suite serves, a caller on the SDK calls, once directly and once through Trunkline. The scenarios about
-authorization are left out.
+The suite serves all scenarios of a version at once, a caller on the SDK calls, once directly and once through
+Trunkline. The scenarios about authorization are left out.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
+import asyncio
+import json
 import sys
+import traceback
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.conformance.suite import SUITE, read
+from tests.conformance import callers
+from tests.conformance.callers import Era, Scenario
+from tests.conformance.suite import SUITE, read, scenario_of
 
 ROOT = Path(__file__).parents[2]
 NODE = Path(sys.executable).with_name("node")
-CALLER = f"{sys.executable} -m tests.conformance.client_via"
+RELAY = Path(__file__).with_name("relay.py")
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 SCENARIOS = {
@@ -42,7 +47,8 @@ SCENARIOS = {
 }
 """The versions of the protocol, and the scenarios of the suite that are about clients but not about authorization."""
 
-ERAS = {LEGACY: "legacy", MODERN: "modern"}
+ERAS: dict[str, Era] = {LEGACY: "legacy", MODERN: "modern"}
+OTHERS: dict[str, Era] = {LEGACY: "modern", MODERN: "legacy"}
 
 MEETS_A_HANDSHAKE = "For a legacy caller Trunkline first tries the handshake, and to this scenario that is a mistake."
 CROSSING_CANNOT = {
@@ -56,44 +62,86 @@ EACH = [(version, scenario) for version, scenarios in SCENARIOS.items() for scen
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize(("version", "scenario"), EACH)]
 
 
+Play = Callable[[Scenario, Path], Awaitable[None]]
+Examine = Callable[[str, str], "dict[str, Verdict]"]
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What the suite says of a client."""
 
-    passed: bool
     objections: tuple[str, ...]
-    said: str
-    """The words of the suite and of the caller, for whoever wonders."""
+    wrong: str
+    """What went wrong for the caller itself."""
+
+    @property
+    def passed(self) -> bool:
+        return not self.objections and not self.wrong
 
 
-def examine(version: str, scenario: str, output: Path, **environment: str) -> Verdict:
-    """Let the suite serve one scenario to a caller."""
-    command = [str(NODE), str(ROOT / ".tools" / SUITE), "client", "--command", CALLER, "--scenario", scenario]
-    command += ["--spec-version", version, "--output-dir", str(output)]
-    env = {**os.environ, **environment}
-    ended = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False)
-    checks = [check for path in output.glob("*/checks.json") for check in read(path)]
-    assert checks, ended.stderr
-    bad = (f"{check.label}: {check.message}" for check in checks if check.status in ("FAILURE", "WARNING"))
-    return Verdict(ended.returncode == 0, tuple(bad), ended.stdout + ended.stderr)
+@pytest.fixture(scope="module")
+def examine(tmp_path_factory: pytest.TempPathFactory) -> Examine:
+    """Let the suite serve a version to a caller of a kind, once."""
+    kinds: dict[str, Play] = {
+        "direct": lambda asked, _: callers.play(asked, ERAS[asked.version]),
+        "through": lambda asked, home: callers.play_through(asked, ERAS[asked.version], home),
+        "crossing": lambda asked, home: callers.play_through(asked, OTHERS[asked.version], home),
+    }
+    return cache(lambda version, kind: asyncio.run(verdicts(version, kinds[kind], tmp_path_factory.mktemp(kind))))
 
 
-def test_the_caller_itself_passes(version: str, scenario: str, tmp_path: Path) -> None:
-    direct = examine(version, scenario, tmp_path, TRUNKLINE_DIRECT="1")
+async def verdicts(version: str, play: Play, folder: Path) -> dict[str, Verdict]:
+    """What the suite says of a caller in every scenario of ours."""
+    wrong: dict[str, str] = {}
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = Scenario(**json.loads(await reader.readline()))
+        if asked.scenario in SCENARIOS[version]:
+            try:
+                await play(asked, folder / asked.scenario)
+                wrong[asked.scenario] = ""
+            except Exception:  # whatever it is, the suite is told, and the test shows it
+                wrong[asked.scenario] = traceback.format_exc()
+        writer.write(wrong.get(asked.scenario, "not played").encode())
+        writer.close()
+        await writer.wait_closed()
+
+    command = ["client", "--command", f"{sys.executable} -I -S {RELAY} {folder / 'socket'}", "--suite", "all"]
+    command += ["--spec-version", version, "--timeout", "60000", "--output-dir", str(folder / "results")]
+    async with await asyncio.start_unix_server(answer, folder / "socket"), asyncio.timeout(90):
+        suite = await asyncio.create_subprocess_exec(
+            str(NODE),
+            str(ROOT / ".tools" / SUITE),
+            *command,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        await suite.wait()
+    found = {scenario_of(path.parent): read(path) for path in (folder / "results").glob("*/checks.json")}
+    return {
+        scenario: Verdict(
+            tuple(f"{one.label}: {one.message}" for one in found[scenario] if one.status in ("FAILURE", "WARNING")),
+            wrong[scenario],
+        )
+        for scenario in SCENARIOS[version]
+    }
+
+
+def test_the_caller_itself_passes(version: str, scenario: str, examine: Examine) -> None:
+    direct = examine(version, "direct")[scenario]
 
     assert direct.objections == ()
-    assert direct.passed, direct.said
+    assert direct.passed, direct.wrong
 
 
-def test_trunkline_passes_in_its_place(version: str, scenario: str, tmp_path: Path) -> None:
-    through = examine(version, scenario, tmp_path)
+def test_trunkline_passes_in_its_place(version: str, scenario: str, examine: Examine) -> None:
+    through = examine(version, "through")[scenario]
 
     assert through.objections == ()
-    assert through.passed, through.said
+    assert through.passed, through.wrong
 
 
-def test_trunkline_passes_for_a_caller_of_the_other_era(version: str, scenario: str, tmp_path: Path) -> None:
-    other = "modern" if ERAS[version] == "legacy" else "legacy"
-    through = examine(version, scenario, tmp_path, TRUNKLINE_CALLER=other)
+def test_trunkline_passes_for_a_caller_of_the_other_era(version: str, scenario: str, examine: Examine) -> None:
+    through = examine(version, "crossing")[scenario]
 
-    assert (through.passed and not through.objections) == ((version, scenario) not in CROSSING_CANNOT), through.said
+    assert through.passed == ((version, scenario) not in CROSSING_CANNOT), through

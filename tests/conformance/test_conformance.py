@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.suite import differences, run
-from tests.harness import trunkline_up
+from tests.harness import Start, trunkline_up
 
 FIXTURE = Path(__file__).with_name("fixture.py")
 TOOLS = Path(__file__).parents[2] / ".tools"
@@ -100,11 +100,10 @@ def test_nothing_is_lost_over_http(version: str, fixture_url: str, examine: Exam
 
 @pytest.mark.timeout(300)  # every scenario is a session, and every session that may be asked has a process of its own
 def test_nothing_that_stdio_can_do_is_lost_over_it(
-    version: str, fixture_url: str, examine: Examine, tmp_path: Path
+    version: str, fixture_url: str, examine: Examine, sdk_server: Start, tmp_path: Path
 ) -> None:
     direct = examine(fixture_url, version)
-    server = {"command": sys.executable, "args": [str(FIXTURE), "--stdio"]}
-    through = examined_through(server, version, examine, tmp_path)
+    through = examined_through(sdk_server(str(FIXTURE), "--stdio"), version, examine, tmp_path)
 
     lost = [sentence for sentence in differences(direct, through) if sentence not in ONLY_HTTP]
     assert lost == []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness import gateway
+from tests.harness import Start, gateway
 
 TOOLS = Path(__file__).parents[2] / ".tools"
 NODE = Path(sys.executable).with_name("node")
@@ -29,16 +29,29 @@ SCENARIOS = (
 )
 """All but two: one the suite skips itself; the other asks before the call becomes a task, which is refused on stdio."""
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-async def examine(url: str, scenario: str, output: Path) -> list[dict[str, Any]]:
+@pytest.fixture(scope="module")
+def results(old_sdk: Start, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """What the suite says in each scenario; most of them wait, so all run at once, each with a server of its own."""
+
+    async def examine_all() -> dict[str, list[dict[str, Any]]]:
+        folder = tmp_path_factory.mktemp("tasks")
+        found = await asyncio.gather(*(examine(one, old_sdk(str(FIXTURE)), folder / one) for one in SCENARIOS))
+        return dict(zip(SCENARIOS, found, strict=True))
+
+    return asyncio.run(examine_all())
+
+
+async def examine(scenario: str, server: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     """Run one scenario; extensions are on no version's list, and so must be forced."""
-    command = [str(NODE), str(SUITE), "server", "--url", url, "--scenario", f"tasks-{scenario}", "--force"]
-    command += ["--spec-version", "2026-07-28", "--output-dir", str(output)]
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL)
-    await asyncio.wait_for(process.wait(), 60)
-    return read(output)
+    async with gateway(folder / "home", {"old": server}) as opened:
+        command = [str(NODE), str(SUITE), "server", "--url", opened.url, "--scenario", f"tasks-{scenario}", "--force"]
+        command += ["--spec-version", "2026-07-28", "--output-dir", str(folder / "results")]
+        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL)
+        await asyncio.wait_for(process.wait(), 100)
+    return read(folder / "results")
 
 
 def read(output: Path) -> list[dict[str, Any]]:
@@ -47,10 +60,10 @@ def read(output: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-async def test_a_legacy_servers_tasks_pass_for_those_of_the_extension(tmp_path: Path, scenario: str) -> None:
-    server = {"command": str(TOOLS / "legacy/bin/python"), "args": [str(FIXTURE)]}
-    async with gateway(tmp_path / "home", {"old": server}) as opened:
-        checks = await examine(opened.url, scenario, tmp_path / "results")
+def test_a_legacy_servers_tasks_pass_for_those_of_the_extension(
+    scenario: str, results: dict[str, list[dict[str, Any]]]
+) -> None:
+    checks = results[scenario]
 
     assert checks
     assert [check.get("errorMessage") for check in checks if check["status"] != "SUCCESS"] == []

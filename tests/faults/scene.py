@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import psutil
 
-from tests.harness import LegacyCaller, ModernCaller, until
+from tests.harness import FORK_SERVER, LegacyCaller, ModernCaller, until
 
 ERAS = ("modern", "legacy")
 
@@ -55,8 +55,15 @@ async def all_tried(http: aiohttp.ClientSession, url: str, **headers: str) -> No
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """Every process below this one."""
-    return psutil.Process(pid).children(recursive=True)
+    """Every process below this one, but for the fork server of the tests, which is nobody's server."""
+    return [process for process in psutil.Process(pid).children(recursive=True) if not is_fork_server(process)]
+
+
+def is_fork_server(process: psutil.Process) -> bool:
+    try:
+        return str(FORK_SERVER) in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
 
 
 def living(processes: Iterable[psutil.Process]) -> list[psutil.Process]:

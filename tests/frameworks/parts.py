@@ -6,9 +6,10 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from tests.harness import Start
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / ".tools"
@@ -17,16 +18,16 @@ PAGES = ROOT / "docs" / "frameworks"
 SHOP = Path(__file__).with_name("shop_server.py")
 
 
-def servers(folder: Path) -> dict[str, Any]:
+def servers(folder: Path, start: Start) -> dict[str, Any]:
     """Two servers: the notes of the demo, and a shop."""
-    notes = {"command": sys.executable, "args": ["-m", "trunkline.demo.notes"], "env": {"DEMO_HOME": str(folder)}}
-    return {"notes": notes, "shop": {"command": sys.executable, "args": [str(SHOP)]}}
+    notes = start("-m", "trunkline.demo.notes", env={"DEMO_HOME": str(folder)})
+    return {"notes": notes, "shop": start(str(SHOP))}
 
 
-def write_toml(folder: Path) -> None:
+def write_toml(folder: Path, start: Start) -> None:
     """The file that `open_hub()` takes."""
     lines: list[str] = []
-    for name, server in servers(folder).items():
+    for name, server in servers(folder, start).items():
         lines += [f"[servers.{name}]", f"command = {json.dumps(server['command'])}", f"args = {server['args']}"]
         lines += [f"env.{key} = {json.dumps(value)}" for key, value in server.get("env", {}).items()]
     (folder / "trunkline.toml").write_text("\n".join(lines))

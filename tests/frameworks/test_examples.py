@@ -8,7 +8,7 @@ import pytest
 
 from tests.frameworks.model import Model, Turn, open_model
 from tests.frameworks.parts import EXAMPLES, PAGES, run_example, servers, write_toml
-from tests.harness import gateway
+from tests.harness import Start, gateway
 
 SDKS = {
     "with_anthropic": "/v1/messages",
@@ -63,8 +63,8 @@ def check(model: Model, path: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SDKS)
-async def test_a_vendors_sdk_uses_the_hub(name: str, tmp_path: Path) -> None:
-    write_toml(tmp_path)
+async def test_a_vendors_sdk_uses_the_hub(name: str, sdk_server: Start, tmp_path: Path) -> None:
+    write_toml(tmp_path, sdk_server)
 
     async with open_model(LISTED) as model:
         printed = await run_example(name, QUESTION, tmp_path, model.url)
@@ -76,10 +76,10 @@ async def test_a_vendors_sdk_uses_the_hub(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLIENTS)
-async def test_a_framework_uses_the_gateway(name: str, tmp_path: Path) -> None:
+async def test_a_framework_uses_the_gateway(name: str, sdk_server: Start, tmp_path: Path) -> None:
     listed = {"expose": "search", "pinned": ["shop__*"]}
     async with (
-        gateway(tmp_path / "home", servers(tmp_path), ready=30, **listed) as opened,
+        gateway(tmp_path / "home", servers(tmp_path, sdk_server), ready=30, **listed) as opened,
         open_model(SEARCHED) as model,
     ):
         printed = await run_example(name, QUESTION, tmp_path, model.url, opened.url)

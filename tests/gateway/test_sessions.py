@@ -255,7 +255,7 @@ async def test_a_stream_goes_on_where_it_broke_without_a_gap(
 
 async def test_an_event_id_of_another_session_opens_nothing(tmp_path: Path, http: aiohttp.ClientSession) -> None:
     params = {"name": "progress_forever", "arguments": {}, "_meta": {"progressToken": "secret"}}
-    async with gateway(tmp_path, {"one": faulty()}) as opened:
+    async with gateway(tmp_path, {"one": faulty()}, drain=0.1) as opened:
         caller, thief = [await LegacyCaller(opened.url, http).open() for _ in range(2)]
         async with caller.stream("tools/call", params) as stream:
             await stream.next()

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.harness import Heard, LegacyCaller, ModernCaller, gateway, post, until
+from tests.harness import Heard, LegacyCaller, ModernCaller, gateway, plain_command, plain_server, post, until
 from trunkline.gateway.serve import Gateway
 
 SERVER = Path(__file__).with_name("asking_server.py")
@@ -249,9 +248,9 @@ def asking(era: str, transport: str, log: Path, /, *flags: str, **options: Any) 
     """The configuration of a server that asks."""
     arguments = [str(SERVER), "--era", era, "--log", str(log), *flags]
     if transport == "stdio":
-        yield {"command": sys.executable, "args": ["-S", *arguments], **options}
+        yield plain_server(*arguments, **options)
         return
-    process = subprocess.Popen([sys.executable, "-S", *arguments, f"--{transport}"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(plain_command(*arguments, f"--{transport}"), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         yield {

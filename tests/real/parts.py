@@ -18,13 +18,12 @@ import mcp
 import mcp_types as types
 import psutil
 
-from tests.harness import ModernCaller, trunkline_up
+from tests.harness import OLD_PYTHON, ModernCaller, trunkline_up
 
 TOOLS = Path(__file__).parents[2] / ".tools"
 PACKAGES = TOOLS / "node_modules" / "@modelcontextprotocol"
 NODE = Path(sys.executable).with_name("node")
 INSPECTOR = TOOLS / "node_modules" / ".bin" / "mcp-inspector"
-OLD_PYTHON = TOOLS / "legacy" / "bin" / "python"
 OLD_CLIENT = Path(__file__).with_name("legacy_client.py")
 
 Config = dict[str, dict[str, dict[str, Any]]]
@@ -160,7 +159,7 @@ def inspect(url: str, era: str, home: Path, *flags: str) -> dict[str, Any]:
 
 def ask_old_client(url: str, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
     """Do a round of everything with the SDK's client of the 1.x line."""
-    command = [str(OLD_PYTHON), str(OLD_CLIENT), url, json.dumps(calls)]
+    command = [OLD_PYTHON, str(OLD_CLIENT), url, json.dumps(calls)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)

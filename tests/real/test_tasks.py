@@ -11,19 +11,18 @@ import aiohttp
 import pytest
 
 from tests.call.tasks.scene import Modern, stdio
-from tests.harness import gateway
-from tests.real.parts import OLD_PYTHON, node_server
+from tests.harness import Start, gateway
+from tests.real.parts import node_server
 
 pytestmark = pytest.mark.slow
 
-OLD_TASKS = Path(__file__).with_name("legacy_tasks.py")
-OLD_SERVER: dict[str, Any] = {"command": str(OLD_PYTHON), "args": [str(OLD_TASKS)]}
+OLD_TASKS = str(Path(__file__).with_name("legacy_tasks.py"))
 
 
-async def old_client(url: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+async def ask(old_sdk: Start, url: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Use a task with the SDK's client of the 1.x line."""
-    command = [str(OLD_PYTHON), str(OLD_TASKS), url, tool, json.dumps(arguments)]
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    client = old_sdk(OLD_TASKS, url, tool, json.dumps(arguments))
+    process = await asyncio.create_subprocess_exec(client["command"], *client["args"], stdout=asyncio.subprocess.PIPE)
     said, _ = await asyncio.wait_for(process.communicate(), 30)
     return json.loads(said)
 
@@ -38,9 +37,9 @@ async def ended(caller: Modern, id: str) -> dict[str, Any]:
 
 
 async def test_a_modern_caller_answers_the_question_of_a_task_on_the_old_sdk(
-    tmp_path: Path, http: aiohttp.ClientSession
+    old_sdk: Start, tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:
-    async with gateway(tmp_path, {"old": OLD_SERVER}) as opened:
+    async with gateway(tmp_path, {"old": old_sdk(OLD_TASKS)}) as opened:
         caller = Modern(opened.url, http, elicitation={})
         id = await caller.begin("greet")
         while (task := (await caller.about("get", id)).result)["status"] == "working":
@@ -53,8 +52,10 @@ async def test_a_modern_caller_answers_the_question_of_a_task_on_the_old_sdk(
     assert text == "Hello, Ada!"
 
 
-async def test_a_task_that_breaks_on_the_old_sdk_has_failed(tmp_path: Path, http: aiohttp.ClientSession) -> None:
-    async with gateway(tmp_path, {"old": OLD_SERVER}) as opened:
+async def test_a_task_that_breaks_on_the_old_sdk_has_failed(
+    old_sdk: Start, tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with gateway(tmp_path, {"old": old_sdk(OLD_TASKS)}) as opened:
         caller = Modern(opened.url, http)
         id = await caller.begin("stumble")
         while (task := (await caller.about("get", id)).result)["status"] == "working":
@@ -64,10 +65,12 @@ async def test_a_task_that_breaks_on_the_old_sdk_has_failed(tmp_path: Path, http
     assert "It stumbled." in task["error"]["message"]
 
 
-@pytest.mark.parametrize("beside", [{}, {"other": stdio("modern")}], ids=["alone", "beside another"])
-async def test_the_old_client_uses_tasks_of_the_old_server(tmp_path: Path, beside: dict[str, Any]) -> None:
-    async with gateway(tmp_path, {"old": OLD_SERVER, **beside}) as opened:
-        said = await old_client(opened.url, "old__greet" if beside else "greet", {})
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
+async def test_the_old_client_uses_tasks_of_the_old_server(old_sdk: Start, tmp_path: Path, beside: bool) -> None:
+    async with gateway(
+        tmp_path, {"old": old_sdk(OLD_TASKS), **({"other": stdio("modern")} if beside else {})}
+    ) as opened:
+        said = await ask(old_sdk, opened.url, "old__greet" if beside else "greet", {})
 
     assert said["asked"] == ["Who are you?"]
     assert said["text"] == "Hello, Ada!"
@@ -75,9 +78,9 @@ async def test_the_old_client_uses_tasks_of_the_old_server(tmp_path: Path, besid
 
 
 @pytest.mark.parametrize("how", ["plain", "ask"])
-async def test_the_old_client_uses_tasks_of_a_modern_server(tmp_path: Path, how: str) -> None:
+async def test_the_old_client_uses_tasks_of_a_modern_server(old_sdk: Start, tmp_path: Path, how: str) -> None:
     async with gateway(tmp_path, {"new": stdio("modern")}) as opened:
-        said = await old_client(opened.url, "job", {"how": how})
+        said = await ask(old_sdk, opened.url, "job", {"how": how})
 
     assert len(said["asked"]) == (how == "ask")
     assert "Ada" in said["text"] if how == "ask" else said["text"] == "Done at last – é."

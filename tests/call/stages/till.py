@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.harness import Heard, LegacyCaller, ModernCaller, gateway, make_config
+from tests.harness import Heard, LegacyCaller, ModernCaller, gateway, make_config, plain_server
 from trunkline.config.options import Config
 from trunkline.gateway.serve import Gateway
 from trunkline.hub import Hub
@@ -73,8 +73,7 @@ def teller(folder: Path, name: str = "till", *, ttl: str = "", more: list[Json] 
     """The configuration of a teller; `more` are the definitions of further tools."""
     definitions = folder / f"{name}.json"
     definitions.write_text(json.dumps(more or []))
-    arguments = ["-S", str(TELLER), str(folder / "log"), name, ttl, str(definitions)]
-    return {"command": sys.executable, "args": arguments, **options}
+    return plain_server(str(TELLER), str(folder / "log"), name, ttl, str(definitions), **options)
 
 
 def marked(folder: Path, *tools: str, **options: Any) -> Json:

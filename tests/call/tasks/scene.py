@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -13,10 +12,10 @@ from typing import Any
 import aiohttp
 
 from tests.fidelity.callers import PREFIX
-from tests.harness import META, VERSION, EventReader, Heard, LegacyCaller, ModernCaller
+from tests.harness import META, VERSION, EventReader, Heard, LegacyCaller, ModernCaller, plain_command, plain_server
 
 ROOT = Path(__file__).parents[3]
-COMMAND = [sys.executable, "-S", "-m", "tests.fidelity.one_era_server", "--era"]
+SERVER = ("-m", "tests.fidelity.one_era_server", "--era")
 USERS = {"ann": "a-token-of-ann-1234", "bob": "a-token-of-bob-5678"}
 EXTENSION = PREFIX + "tasks"
 RELATED = PREFIX + "related-task"
@@ -26,13 +25,13 @@ NO_SUCH_TASK = {"code": -32602, "message": "There is no such task."}
 
 def stdio(era: str, **options: Any) -> dict[str, Any]:
     """The configuration of a server of one era."""
-    return {"command": COMMAND[0], "args": [*COMMAND[1:], era], "cwd": str(ROOT), **options}
+    return plain_server(*SERVER, era, cwd=str(ROOT), **options)
 
 
 @contextmanager
 def over_http(era: str, **options: Any) -> Generator[dict[str, Any]]:
     """The configuration of such a server that runs by itself."""
-    process = subprocess.Popen([*COMMAND, era, "--http"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(plain_command(*SERVER, era, "--http"), cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         port = process.stdout.readline().split()[1]

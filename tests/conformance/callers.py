@@ -1,100 +1,87 @@
-"""A caller that does what the official conformance suite asks a client for, through Trunkline.
+"""A caller on the SDK that does what the official conformance suite asks a client for, directly or through Trunkline.
 
-The suite runs it as `python -m tests.conformance.client_via URL`, where URL is the address of a server of its own,
-and says in the environment which scenario it plays. What it then looks at is how Trunkline behaves as a client.
-With TRUNKLINE_DIRECT=1 there is no Trunkline in between; TRUNKLINE_CALLER=legacy or =modern sets the caller's era,
-which else is that of the scenario.
+The suite serves a scenario at an address of its own, and what it looks at is how whoever calls there behaves as a
+client: the SDK itself, or Trunkline in its place.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import aiohttp
 import anyio
 import mcp
 import mcp_types as types
 from pydantic import ValidationError
 
-from tests.harness import trunkline_up
+from tests.harness import gateway
 
-TIMEOUT = 20.0
-"""Seconds a scenario may take; the slowest waits half a second."""
+TIMEOUT = 40.0
+"""Seconds a scenario may take; the slowest waits half a second, and a busy machine makes it long."""
 
-MODERN = "2026-07-28"
+Era = Literal["legacy", "modern"]
 MADE_UP: Mapping[str, Any] = {"string": "word", "integer": 1, "number": 1.5, "boolean": True, "object": {}, "array": []}
 """An argument for each type that a schema may want."""
 
 
-def main() -> None:
-    url = sys.argv[-1]
-    if os.environ.get("TRUNKLINE_DIRECT"):
-        anyio.run(play, url)
-        return
-    with (
-        tempfile.TemporaryDirectory() as home,
-        trunkline_up(Path(home), {"mcpServers": {"suite": {"url": url}}}) as (gateway, _),
-    ):
-        anyio.run(play_when_ready, gateway)
+@dataclass(frozen=True)
+class Scenario:
+    """What the suite asks for."""
+
+    url: str
+    scenario: str
+    version: str
+    context: Mapping[str, Any]
+    """What the scenario hands over, such as calls to make."""
 
 
-async def play_when_ready(url: str) -> None:
-    """Begin when Trunkline has reached the server, or failed to: until then its lists may be empty."""
+async def play_through(asked: Scenario, era: Era, home: Path) -> None:
+    """Play with Trunkline in between, once that has reached the server, or failed to."""
+    async with gateway(home, {"suite": {"url": asked.url}}, ready=TIMEOUT) as opened:
+        await play(asked, era, opened.url)
+
+
+async def play(asked: Scenario, era: Era, url: str = "") -> None:
+    """Do what the scenario wants, at the suite's address or at another; raises what goes wrong."""
+    mode = "auto" if era == "modern" else "legacy"
     with anyio.fail_after(TIMEOUT):
-        async with aiohttp.ClientSession() as http:
-            while (await http.get(url.removesuffix("/mcp") + "/readyz")).status != 200:  # noqa: ASYNC110 - it has no event to wait for
-                await anyio.sleep(0.05)
-    await play(url)
+        async with mcp.Client(url or asked.url, mode=mode, elicitation_callback=accept_defaults) as client:
+            await SCENARIOS[asked.scenario](client, asked.context)
 
 
-async def play(url: str) -> None:
-    """Do what the scenario wants; what goes wrong ends the process with an error, which the suite notes."""
-    of_version = "modern" if os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"] == MODERN else "legacy"
-    caller = os.environ.get("TRUNKLINE_CALLER", of_version)
-    do = SCENARIOS[os.environ["MCP_CONFORMANCE_SCENARIO"]]
-    mode = "auto" if caller == "modern" else "legacy"
-    with anyio.fail_after(TIMEOUT):
-        async with mcp.Client(url, mode=mode, elicitation_callback=accept_defaults) as client:
-            await do(client)
-
-
-async def list_tools(client: mcp.Client) -> None:
+async def list_tools(client: mcp.Client, context: Mapping[str, Any]) -> None:
     await client.list_tools()
 
 
-async def call_every_tool(client: mcp.Client) -> None:
+async def call_every_tool(client: mcp.Client, context: Mapping[str, Any]) -> None:
     for tool in (await client.list_tools()).tools:
         await client.call_tool(tool.name, arguments_for(tool.input_schema))
 
 
-async def call_as_told(client: mcp.Client) -> None:
+async def call_as_told(client: mcp.Client, context: Mapping[str, Any]) -> None:
     """Make the calls that the scenario hands over, null arguments and all."""
     await client.list_tools()
-    for call in json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])["toolCalls"]:
+    for call in context["toolCalls"]:
         await client.call_tool(call["name"], call["arguments"])
 
 
-async def use_everything(client: mcp.Client) -> None:
-    await call_every_tool(client)
+async def use_everything(client: mcp.Client, context: Mapping[str, Any]) -> None:
+    await call_every_tool(client, context)
     for resource in (await client.list_resources()).resources:
         await client.read_resource(resource.uri)
     for prompt in (await client.list_prompts()).prompts:
         await client.get_prompt(prompt.name)
 
 
-async def echo_a_schema(client: mcp.Client) -> None:
+async def echo_a_schema(client: mcp.Client, context: Mapping[str, Any]) -> None:
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     await client.call_tool("json_schema_echo", {"schema": tools["json_schema_2020_12_tool"].input_schema})
 
 
-async def answer_questions(client: mcp.Client) -> None:
+async def answer_questions(client: mcp.Client, context: Mapping[str, Any]) -> None:
     """Answer one tool's question while another tool is called, which must not get the answer."""
     await client.list_tools()
     async with anyio.create_task_group() as tasks:
@@ -119,7 +106,7 @@ def arguments_for(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {name: MADE_UP.get(field.get("type", ""), None) for name, field in fields.items()}
 
 
-SCENARIOS: Mapping[str, Callable[[mcp.Client], Awaitable[None]]] = {
+SCENARIOS: Mapping[str, Callable[[mcp.Client, Mapping[str, Any]], Awaitable[None]]] = {
     "initialize": list_tools,
     "tools_call": call_every_tool,
     "elicitation-sep1034-client-defaults": call_every_tool,
@@ -133,6 +120,3 @@ SCENARIOS: Mapping[str, Callable[[mcp.Client], Awaitable[None]]] = {
     "json-schema-2020-12-preservation": echo_a_schema,
 }
 """What each scenario wants from a client; those about authorization are not ours to play."""
-
-if __name__ == "__main__":
-    main()
