@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from trunkline.balance.budget import RetryBudget
+from trunkline.balance.failover import RetryBudget
 from trunkline.call.lanes import Lane, Lanes, Limits
 from trunkline.call.middleware.chain import ToolMiddleware
 from trunkline.call.middleware.policy import Policy

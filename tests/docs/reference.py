@@ -8,7 +8,7 @@ from typing import Any
 
 from trunkline.cli.up import NOT_FLAGS
 from trunkline.config.options import SECTIONS, GroupSpec, ProfileSpec, RegistrySpec, ServerSpec, options
-from trunkline.tool import Annotations, ToolOptions
+from trunkline.tool import ToolOptions
 
 FILE = Path(__file__).parents[2] / "docs" / "configuration.md"
 
@@ -41,7 +41,7 @@ def written() -> str:
         parts.append("")
     tables = {
         "servers.NAME": (ServerSpec,),
-        "servers.NAME.tools.TOOL": (Annotations, ToolOptions),
+        "servers.NAME.tools.TOOL": (ToolOptions,),
         "groups.NAME": (GroupSpec,),
         "profiles.NAME": (ProfileSpec,),
         "registries.NAME": (RegistrySpec,),

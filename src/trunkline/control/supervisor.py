@@ -8,9 +8,9 @@ import logging
 import time
 from collections import Counter
 
+from trunkline.balance.health import WELL, Health, next_health
 from trunkline.config.options import ServerSpec
 from trunkline.control.followed_tasks import Followed
-from trunkline.control.health import WELL, Health, next_health
 from trunkline.control.list_store import ListStore
 from trunkline.control.listing import discover, listen_params, subscribe_filter
 from trunkline.control.merging import name_of

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Literal
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 LONGEST = 64
@@ -69,6 +70,20 @@ _ALIKE = 0.5
 """Of the shorter name's parts, so many are in the longer one, which may have a server before it."""
 
 
+ConflictPolicy = Literal["first-wins", "last-wins", "namespace", "prefer", "error"]
+
+
+def conflict_winner(servers: Sequence[str], policy: ConflictPolicy | str, prefer: Iterable[str] = ()) -> str:
+    """Whose a name is that several servers offer, in their order; whom one prefers has it under any policy.
+
+    Empty when it is nobody's: by `namespace` all show theirs with the server before it, by `prefer` and `error` none.
+    """
+    preferred = next((server for server in prefer if server in servers), "")
+    if preferred or policy not in ("first-wins", "last-wins"):
+        return preferred
+    return servers[0] if policy == "first-wins" else servers[-1]
+
+
 def show(
     offered: Mapping[str, Iterable[str]],
     *,
@@ -96,12 +111,8 @@ def show(
         servers = list(dict.fromkeys(server for server, _ in claimed))
         if len(claimed) == 1:
             result[claimed[0]] = shown
-            continue
-        favourite = next((server for server in prefer if server in servers), None)
-        if favourite is not None or conflicts in ("first-wins", "last-wins"):
-            winner = favourite or (servers[0] if conflicts == "first-wins" else servers[-1])
-            kept = next(pair for pair in claimed if pair[0] == winner)
-            result[kept] = shown
+        elif winner := conflict_winner(servers, conflicts, prefer):
+            result[next(pair for pair in claimed if pair[0] == winner)] = shown
             others = ", ".join(server for server in servers if server != winner)
             problems.append(f"{shown!r} is {winner}'s; hidden: {others or 'its namesakes'}.")
         elif conflicts == "namespace":
