@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Container, Iterable, Mapping
+from contextlib import asynccontextmanager
+from operator import attrgetter
 from random import Random
 from types import TracebackType
 from typing import Literal
@@ -16,9 +20,13 @@ from trunkline.errors import (
     NoServerError,
     ServerRefusedError,
     SessionLostError,
+    TrunklineError,
     UpstreamError,
 )
 from trunkline.model import NOTHING
+from trunkline.tasks import open_tasks
+
+log = logging.getLogger("trunkline")
 
 MOST_SUBSETS = 256
 """Subsets that are kept in order at once; beyond it the one unused longest is opened anew when it is wanted."""
@@ -30,14 +38,14 @@ Outcome = Literal["ok", "failed", "unclear", "unused"]
 RESULTS: Mapping[Outcome, bool | None] = {"ok": True, "failed": False, "unclear": None, "unused": None}
 
 
-def own_weight(member: Member) -> float:
-    """The weight that a member has wherever nothing else is said."""
-    return member.options.weight
+Probe = Callable[[str], Awaitable[bool]]
+"""Asks a server whether it is well; an error means no."""
+Sleep = Callable[[float], Awaitable[object]]
+AT_ONCE = 32
+"""Servers that are asked at the same time."""
 
-
-def own_priority(member: Member) -> float:
-    """The priority that a member has wherever nothing else is said."""
-    return member.options.priority
+own_weight: Value = attrgetter("options.weight")
+own_priority: Value = attrgetter("options.priority")
 
 
 class Subset:
@@ -298,6 +306,20 @@ class Balancer:
         member = self._members.get(name)
         return 0 if member is None else member.load
 
+    async def ask(self, probe: Probe, *, timeout: float) -> dict[str, bool]:
+        """Ask every server whether it is well, all at once, none for longer than `timeout` seconds."""
+        gate, found = asyncio.Semaphore(AT_ONCE), dict.fromkeys(self._members, False)
+
+        async def ask(server: str) -> None:
+            async with gate:
+                found[server] = await _answers(server, probe, timeout)
+
+        async with open_tasks() as tasks:
+            running = [tasks.start(ask(server), name=f"check {server}") for server in found]
+            if running:
+                await asyncio.wait(running)
+        return found
+
     def states(self) -> dict[str, MemberState]:
         """How all members fare."""
         self._ejector.wake(self._clock())
@@ -349,3 +371,30 @@ class Balancer:
             self._ejector.count(member, False)
         if self._on_end is not None and self._members.get(member.name) is member:
             self._on_end(lease, outcome)
+
+
+@asynccontextmanager
+async def open_checks(
+    once: Callable[[], Awaitable[object]], *, interval: float, sleep: Sleep = asyncio.sleep
+) -> AsyncGenerator[None]:
+    """Check now and every `interval` seconds, until the body ends."""
+
+    async def loop() -> None:
+        while True:
+            await once()
+            await sleep(interval)
+
+    async with open_tasks() as tasks:
+        tasks.start(loop(), name="health checks")
+        yield
+
+
+async def _answers(server: str, probe: Probe, timeout: float) -> bool:
+    try:
+        async with asyncio.timeout(timeout):
+            return bool(await probe(server))
+    except (TrunklineError, OSError):
+        return False
+    except Exception:  # a probe is somebody else's code, and one bad answer must not end the checks
+        log.exception("The health check of %s failed.", server)
+        return False

@@ -11,10 +11,9 @@ from random import Random
 from typing import Any, TypeVar
 
 from trunkline.balance.affinity import Affinity, AffinityRule
-from trunkline.balance.balancer import Balancer, Lease
+from trunkline.balance.balancer import Balancer, Lease, Probe, Sleep, open_checks
 from trunkline.balance.candidates import ORDINARY_WEIGHT, Candidates
 from trunkline.balance.failover import RetryBudget, failover, safe_to_repeat
-from trunkline.balance.health_checks import Probe, Sleep, check, open_checks
 from trunkline.balance.routing import (
     NO_CONTEXT,
     AffinityExpired,
@@ -157,7 +156,7 @@ class ToolRouter(Audible):
 
     async def check_health(self, probe: Probe) -> dict[str, bool]:
         """Ask every server once, and note who is well."""
-        found = await check(self._balancer.names(), probe, timeout=self.config.health_check_timeout)
+        found = await self._balancer.ask(probe, timeout=self.config.health_check_timeout)
         for server_id, healthy in found.items():
             self._balancer.set_healthy(server_id, healthy)
         return found

@@ -12,10 +12,9 @@ from random import Random
 from types import TracebackType
 from typing import Any, TypeVar
 
-from trunkline.balance.balancer import Balancer, Lease, Outcome, Subset
+from trunkline.balance.balancer import Balancer, Lease, Outcome, Probe, Sleep, Subset, open_checks
 from trunkline.balance.failover import RetryBudget, failover, safe_to_repeat
 from trunkline.balance.groups import CONNECTED, ServerGroup, ServerInfo
-from trunkline.balance.health_checks import Probe, Sleep, check, open_checks
 from trunkline.balance.strategies import MemberState
 from trunkline.control.multi_server_options import (
     GroupCreated,
@@ -34,7 +33,7 @@ from trunkline.control.multi_server_options import (
 )
 from trunkline.control.unified_tools import NamespacedTool, UnifiedTool, UnifiedTools
 from trunkline.errors import ConfigError, NoServerError, UnknownNameError
-from trunkline.events import Audible, Emitter
+from trunkline.events import Audible, Emitter, Event
 from trunkline.telemetry.tally import Tallies, Tally
 from trunkline.tool import Tool
 
@@ -178,10 +177,7 @@ class MultiServerManager(Audible):
         """Let servers share calls; a group of the same id is replaced."""
         for server_id in group.servers:
             self._tools.known(server_id)
-        self._tools.groups[group.id] = group
-        self._forget()
-        self._events.emit(GroupCreated(group))
-        self._weigh(group)
+        self._put_group(group, GroupCreated(group))
 
     def remove_group(self, group_id: str) -> bool:
         """Dissolve a group; its servers stay."""
@@ -198,26 +194,17 @@ class MultiServerManager(Audible):
         group = self._tools.groups.get(group_id)
         if group is None:
             raise ConfigError(f"There is no group {group_id!r}.", hint="Create it with `create_group`.")
-        if server_id in group.members:
-            return
-        group = self._tools.groups[group_id] = replace(group, servers=(*group.servers, server_id))
-        self._forget()
-        self._events.emit(ServerAddedToGroup(server_id, group_id))
-        self._weigh(group)
+        if server_id not in group.members:
+            joined = replace(group, servers=(*group.servers, server_id))
+            self._put_group(joined, ServerAddedToGroup(server_id, group_id))
 
     def remove_server_from_group(self, server_id: str, group_id: str) -> bool:
         """Let a server leave a group; the last one takes the group with it."""
         group = self._tools.groups.get(group_id)
         if group is None or server_id not in group.members:
             return False
-        rest = tuple(server for server in group.servers if server != server_id)
-        group = self._tools.groups[group_id] = replace(group, servers=rest)
-        self._forget()
-        self._events.emit(ServerRemovedFromGroup(server_id, group_id))
-        if rest:
-            self._weigh(group)
-        else:
-            self.remove_group(group_id)
+        rest = replace(group, servers=[server for server in group.servers if server != server_id])
+        self._put_group(rest, ServerRemovedFromGroup(server_id, group_id))
         return True
 
     def get_groups(self) -> list[ServerGroup]:
@@ -310,7 +297,8 @@ class MultiServerManager(Audible):
         if self._by_hand[server_id]:
             self._by_hand[server_id] -= 1
             self._balancer.shift_load(server_id, -1)
-        self._count(server_id, self._clock() - max(0.0, duration), failed=not success)
+        since = self._clock() - max(0.0, duration)
+        self._tallies.count(server_id, "", since, failed=not success, tool_error=False)
         self._balancer.report(server_id, success)
         self._announce(server_id)
 
@@ -360,7 +348,7 @@ class MultiServerManager(Audible):
 
     async def check_health(self, probe: Probe) -> dict[str, bool]:
         """Ask every server once, and note who is well."""
-        found = await check(tuple(self._tools.servers), probe, timeout=self.config.health_check_timeout)
+        found = await self._balancer.ask(probe, timeout=self.config.health_check_timeout)
         for server_id, healthy in found.items():
             if server_id in self._balancer:
                 self._checked[server_id] = self._clock()
@@ -409,6 +397,15 @@ class MultiServerManager(Audible):
             )
         return self._subsets[key]
 
+    def _put_group(self, group: ServerGroup, event: Event) -> None:
+        self._tools.groups[group.id] = group
+        self._forget()
+        self._events.emit(event)
+        if group.servers or isinstance(event, GroupCreated):
+            self._weigh(group)
+        else:
+            self.remove_group(group.id)
+
     def _health_changed(self, server_id: str, well: bool) -> None:
         self._announce(server_id)
         for group in self._tools.groups_of(server_id):
@@ -425,11 +422,8 @@ class MultiServerManager(Audible):
 
     def _ended(self, lease: Lease, outcome: Outcome) -> None:
         if outcome != "unused":
-            self._count(lease.server, lease.started, failed=outcome == "failed")
+            self._tallies.count(lease.server, "", lease.started, failed=outcome == "failed", tool_error=False)
         self._announce(lease.server)
-
-    def _count(self, server_id: str, since: float, *, failed: bool) -> None:
-        self._tallies.count(server_id, "", since, failed=failed, tool_error=False)
 
     def _announce(self, server_id: str) -> None:
         if self._events.hears(MetricsUpdated):
