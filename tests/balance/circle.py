@@ -23,7 +23,7 @@ class Circle(Balancer):
 
     def subset(self, only: Collection[str] | None = None) -> Subset:
         """The members of these names, in order."""
-        names = tuple(name for name in self.names() if only is None or name in only)
+        names = self.names() if only is None else tuple(name for name in self.names() if name in only)
         found = self._sets.get(names)
         if found is None:
             found = self._sets[names] = Subset(names, self._strategy)
