@@ -103,6 +103,19 @@ def test_the_number_of_kept_sets_is_bounded() -> None:
     assert len(member.orders) <= MOST_SUBSETS
 
 
+def test_a_subset_that_was_put_aside_keeps_its_names_and_is_opened_again() -> None:
+    chosen = circle("a", "b")
+    first = Subset("ab", "least-loaded")
+    assert chosen.take(first) is not None
+
+    for _ in range(MOST_SUBSETS):
+        chosen.open(Subset("ab", "round-robin"))
+
+    assert not first.members
+    assert first.ranked(exclude="a") == ("b",)
+    assert {lease.server for _ in range(4) if (lease := chosen.take(first))} == {"a", "b"}
+
+
 def test_load_by_hand_never_falls_below_zero_and_strangers_are_ignored() -> None:
     chosen = circle("a")
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Container, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Container, Mapping
 from contextlib import asynccontextmanager
 from operator import attrgetter
 from random import Random
@@ -86,14 +86,16 @@ class Subset:
                     order.discard(member)
 
     def close(self) -> None:
-        """Hear nothing more."""
+        """Hear nothing more, and keep nothing but the names."""
         for member in self.members.values():
             member.orders = [order for order in member.orders if order is not self.order]
             member.watchers = [order for order in member.watchers if order is not self.order]
+        self.members, self.order = {}, Turns((), rank=self.priority)
 
     def ranked(self, *, exclude: Container[str] = ()) -> tuple[str, ...]:
         """Those that may take a call now, in the order in which they would be asked."""
-        return tuple(dict.fromkeys(member.name for member in self.order.walk() if member.name not in exclude))
+        names = (member.name for member in self.order.walk()) if self.members else self.names
+        return tuple(dict.fromkeys(name for name in names if name not in exclude))
 
 
 class Lease:
@@ -225,7 +227,7 @@ class Balancer:
         self._ejector.remove(member)
         return True
 
-    def take(self, *subsets: Subset, prefer: Iterable[str] = (), exclude: Container[str] = ()) -> Lease | None:
+    def take(self, *subsets: Subset, prefer: Collection[str] = (), exclude: Container[str] = ()) -> Lease | None:
         """Choose a server; the lease is its load until it is done. `None` if nobody can take the call.
 
         The first subset that can take it does: in it the first preferred server that is well, else whom the

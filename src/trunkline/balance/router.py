@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from random import Random
@@ -32,14 +32,6 @@ from trunkline.events import Audible, Emitter
 from trunkline.tool import Tool
 
 T = TypeVar("T")
-
-SURE: Mapping[Strategy, float] = {
-    "round-robin": 0.8,
-    "weighted": 0.8,
-    "least-loaded": 0.9,
-    "failover-only": 0.9,
-    "random": 0.5,
-}
 
 
 class ToolRouter(Audible):
@@ -248,25 +240,23 @@ def create_tool_router(config: RouterConfig | None = None, **options: Any) -> To
 
 
 def _decision(lease: Lease) -> RoutingDecision:
-    subset, server = lease.subset, lease.server
-    strategy = subset.strategy
-    if lease.pinned:
-        return RoutingDecision(server, "affinity", 1.0, "Served there before", subset)
+    strategy: Strategy = "affinity" if lease.pinned else lease.subset.strategy
+    weight = lease.subset.weight(lease.member)
     match strategy:
+        case "affinity":
+            confidence, reason = 1.0, "Served there before"
         case "capability-based":
-            score = subset.weight(lease.member)
-            return RoutingDecision(server, strategy, min(1.0, score / 2), f"Capability score: {score:.2f}", subset)
+            confidence, reason = min(1.0, weight / 2), f"Capability score: {weight:.2f}"
         case "priority":
-            weight = subset.weight(lease.member)
-            return RoutingDecision(server, strategy, min(1.0, weight / 100), f"Priority weight: {weight:g}", subset)
+            confidence, reason = min(1.0, weight / 100), f"Priority weight: {weight:g}"
         case "least-loaded":
-            reason = f"Least loaded server (load: {lease.member.load})"
+            confidence, reason = 0.9, f"Least loaded server (load: {lease.member.load})"
         case "weighted":
-            reason = f"Weighted turn (weight: {subset.weight(lease.member):g})"
+            confidence, reason = 0.8, f"Weighted turn (weight: {weight:g})"
         case "failover-only":
-            reason = "First in order that is well"
+            confidence, reason = 0.9, "First in order that is well"
         case "random":
-            reason = "Random selection"
-        case _:
-            reason = "Round-robin selection"
-    return RoutingDecision(server, strategy, SURE.get(strategy, 0.8), reason, subset)
+            confidence, reason = 0.5, "Random selection"
+        case "round-robin":
+            confidence, reason = 0.8, "Round-robin selection"
+    return RoutingDecision(lease.server, strategy, confidence, reason, lease.subset)
