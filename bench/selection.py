@@ -17,7 +17,7 @@ from trunkline.balance.balancer import Balancer, Subset
 from trunkline.balance.groups import ServerGroup, ServerInfo, ServerWeight
 from trunkline.balance.router import ToolRouter
 from trunkline.balance.routing import RouteContext
-from trunkline.balance.strategies import STRATEGIES, MemberOptions, Strategy
+from trunkline.balance.strategies import STRATEGIES, Strategy
 from trunkline.control.multi_server import MultiServerManager
 from trunkline.tool import Tool
 
@@ -49,9 +49,10 @@ Case = tuple[str, str, int]
 
 def balancer(strategy: Strategy) -> Callable[[int], Call]:
     def made(size: int) -> Call:
-        members = {f"s{n}": MemberOptions(weight=1 + n % 7, priority=n) for n in range(size)}
-        chosen = Balancer(members, random=Random(1))
-        everyone = Subset(tuple(members), strategy)
+        chosen = Balancer(random=Random(1))
+        for n in range(size):
+            chosen.add(f"s{n}", weight=1 + n % 7, priority=n)
+        everyone = Subset(chosen.names(), strategy)
 
         def call() -> None:
             with chosen.take(everyone):

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from trunkline.balance.balancer import Balancer, Lease, Subset
-from trunkline.balance.strategies import MemberOptions, Strategy
+from trunkline.balance.strategies import Strategy
 
 
 class Circle(Balancer):
     """A balancer that keeps one subset for every set of names."""
 
-    def __init__(
-        self, members: Mapping[str, MemberOptions] | str, *, strategy: Strategy = "round-robin", **options: Any
-    ) -> None:
-        super().__init__(
-            {name: MemberOptions() for name in members} if isinstance(members, str) else members, **options
-        )
+    def __init__(self, members: Iterable[str], *, strategy: Strategy = "round-robin", **options: Any) -> None:
+        super().__init__(**options)
+        for name in members:
+            self.add(name)
         self._strategy: Strategy = strategy
         self._sets: dict[tuple[str, ...], Subset] = {}
 

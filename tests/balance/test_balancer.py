@@ -12,7 +12,6 @@ from tests.balance.circle import Circle
 from tests.balance.clock import Clock
 from trunkline.balance.balancer import AT_ONCE, MOST_SUBSETS, Balancer, Lease, Outcome, Subset, open_checks, verdict
 from trunkline.balance.groups import ServerWeight
-from trunkline.balance.strategies import MemberOptions
 from trunkline.errors import (
     AuthorizationNeededError,
     BusyError,
@@ -27,7 +26,7 @@ from trunkline.errors import (
 
 
 def circle(*names: str) -> Circle:
-    return Circle({name: MemberOptions() for name in names}, clock=Clock())
+    return Circle(names, clock=Clock())
 
 
 def test_only_the_named_candidates_are_asked() -> None:
@@ -39,7 +38,7 @@ def test_only_the_named_candidates_are_asked() -> None:
 
 
 def test_load_counts_for_a_server_and_not_for_a_set() -> None:
-    chosen = Circle({name: MemberOptions() for name in "abc"}, strategy="least-loaded")
+    chosen = Circle("abc", strategy="least-loaded")
     held = [chosen.choose(only=["a"]) for _ in range(3)]
 
     assert {chosen.choose(only=["a", "b"]).server for _ in range(5)} == {"b"}
@@ -75,7 +74,7 @@ def test_adding_again_keeps_load_and_health() -> None:
     lease = chosen.choose(only=["a"])
     chosen.set_healthy("a", False)
 
-    chosen.add("a", MemberOptions(weight=7))
+    chosen.add("a", weight=7)
 
     state = chosen.states()["a"]
     assert (state.load, state.healthy, state.weight) == (1, False, 7)
@@ -84,16 +83,17 @@ def test_adding_again_keeps_load_and_health() -> None:
 
 
 def test_a_new_weight_takes_effect_at_once() -> None:
-    chosen = Circle({"a": MemberOptions(weight=9), "b": MemberOptions(weight=1)}, strategy="priority")
+    chosen = Circle("ab", strategy="priority")
+    chosen.add("a", weight=9)
     assert chosen.choose().server == "a"
 
-    chosen.add("b", MemberOptions(weight=99))
+    chosen.add("b", weight=99)
 
     assert chosen.choose().server == "b"
 
 
 def test_the_number_of_kept_sets_is_bounded() -> None:
-    chosen = Circle({f"s{index}": MemberOptions() for index in range(40)}, strategy="least-loaded")
+    chosen = Circle([f"s{index}" for index in range(40)], strategy="least-loaded")
 
     for first in range(40):
         for second in range(first):
@@ -142,9 +142,12 @@ def test_load_by_hand_and_by_lease_together_never_fall_below_zero() -> None:
 @pytest.mark.parametrize("weight", [-1.0, float("inf"), float("nan")])
 def test_a_weight_that_is_none_is_refused(weight: float) -> None:
     with pytest.raises(ConfigError, match="weight"):
-        MemberOptions(weight=weight)
-    with pytest.raises(ConfigError, match="weight"):
         ServerWeight("a", weight)
+
+
+def test_a_priority_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ConfigError, match="priority"):
+        ServerWeight("a", priority=float("nan"))
 
 
 def lonely(ended: list[Outcome] | None = None) -> Circle:

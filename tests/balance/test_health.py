@@ -24,16 +24,14 @@ from trunkline.balance.health import (
     returned,
     share,
 )
-from trunkline.balance.strategies import STRATEGIES, MemberOptions, Strategy
+from trunkline.balance.strategies import STRATEGIES, Strategy
 from trunkline.errors import ConfigError
 
 OPTIONS = HealthOptions()
 
 
 def circle(size: int, clock: Clock, strategy: Strategy = "round-robin") -> Circle:
-    return Circle(
-        {f"s{index}": MemberOptions() for index in range(size)}, strategy=strategy, clock=clock, random=Random(3)
-    )
+    return Circle([f"s{index}" for index in range(size)], strategy=strategy, clock=clock, random=Random(3))
 
 
 def fail(chosen: Circle, server: str, times: int = 5) -> None:
@@ -310,7 +308,7 @@ def test_a_probe_that_was_overtaken_by_a_report_decides_nothing() -> None:
 
 
 def test_passive_health_can_be_switched_off() -> None:
-    chosen = Circle({"a": MemberOptions(), "b": MemberOptions()}, health=HealthOptions(consecutive_errors=0))
+    chosen = Circle("ab", health=HealthOptions(consecutive_errors=0))
 
     fail(chosen, "a", 100)
 

@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 
 from tests.balance.circle import Circle
 from trunkline.balance.balancer import Lease
-from trunkline.balance.strategies import FEW, STRATEGIES, MemberOptions, Strategy
+from trunkline.balance.strategies import FEW, STRATEGIES, Strategy
 
 
 def circle(strategy: Strategy, *weights: float, priorities: tuple[float, ...] = ()) -> Circle:
-    members = {
-        f"s{index}": MemberOptions(weight=weight, priority=priorities[index] if priorities else 0)
-        for index, weight in enumerate(weights)
-    }
-    return Circle(members, strategy=strategy, random=Random(7))
+    chosen = Circle((), strategy=strategy, random=Random(7))
+    for index, weight in enumerate(weights):
+        chosen.add(f"s{index}", weight=weight, priority=priorities[index] if priorities else 0)
+    return chosen
 
 
 def spread(chosen: Circle, calls: int) -> Counter[str]:

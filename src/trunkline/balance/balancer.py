@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Literal
 
 from trunkline.balance.health import NEVER_OUT, Ejector, HealthOptions, HealthState, Phase, share, soonest
-from trunkline.balance.strategies import Member, MemberOptions, MemberState, Order, Strategy, Turns, Value, order_for
+from trunkline.balance.strategies import Member, MemberState, Order, Strategy, Turns, Value, order_for
 from trunkline.errors import (
     AuthorizationNeededError,
     NoServerError,
@@ -23,14 +23,12 @@ from trunkline.errors import (
     TrunklineError,
     UpstreamError,
 )
-from trunkline.model import NOTHING
 from trunkline.tasks import open_tasks
 
 log = logging.getLogger("trunkline")
 
 MOST_SUBSETS = 256
 """Subsets that are kept in order at once; beyond it the one unused longest is opened anew when it is wanted."""
-ORDINARY = MemberOptions()
 DEFAULT_HEALTH = HealthOptions()
 
 Outcome = Literal["ok", "failed", "unclear", "unused"]
@@ -44,8 +42,8 @@ Sleep = Callable[[float], Awaitable[object]]
 AT_ONCE = 32
 """Servers that are asked at the same time."""
 
-own_weight: Value = attrgetter("options.weight")
-own_priority: Value = attrgetter("options.priority")
+own_weight: Value = attrgetter("weight")
+own_priority: Value = attrgetter("priority")
 
 
 class Subset:
@@ -179,7 +177,6 @@ class Balancer:
 
     def __init__(
         self,
-        members: Mapping[str, MemberOptions] = NOTHING,
         *,
         health: HealthOptions = DEFAULT_HEALTH,
         clock: Callable[[], float] = time.monotonic,
@@ -194,8 +191,6 @@ class Balancer:
         self._on_end = on_end
         self._open: OrderedDict[Subset, None] = OrderedDict()
         self._end_lease = self._end
-        for name, options in members.items():
-            self.add(name, options)
 
     def __contains__(self, name: object) -> bool:
         return name in self._members
@@ -207,15 +202,15 @@ class Balancer:
         """All members, in the order they came."""
         return tuple(self._members)
 
-    def add(self, name: str, options: MemberOptions = ORDINARY) -> None:
-        """Let a server take part. One that does already gets the options, and keeps its load and its health."""
+    def add(self, name: str, *, weight: float = 1.0, priority: float = 0.0) -> None:
+        """Let a server take part. One that does already gets the weight and priority, and keeps load and health."""
         member = self._members.get(name)
         if member is None:
-            self._ejector.add(Member(name, options, self._ejector.options.window))
-        elif member.options == options:
+            member = Member(name, self._ejector.options.window)
+            self._ejector.add(member)
+        elif (member.weight, member.priority) == (weight, priority):
             return
-        else:
-            member.options = options
+        member.weight, member.priority = weight, priority
         self.close_subsets()
 
     def remove(self, name: str) -> bool:

@@ -157,7 +157,7 @@ def _behaviour(annotations: Annotations) -> Literal["", "destructive", "idempote
 
 
 def _score(member: Member) -> float:
-    return 1.0 + member.options.weight / 100.0
+    return 1.0 + member.weight / 100.0
 
 
 def _score_in_category(member: Member) -> float:

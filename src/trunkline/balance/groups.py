@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -28,6 +29,8 @@ class ServerWeight:
             raise ConfigError(
                 f"Server {self.server_id!r} has a weight of {self.weight}.", hint="Give a `weight` from 0 to 100."
             )
+        if math.isnan(self.priority):
+            raise ConfigError("A priority must be a number.", hint="The lowest `priority` goes first.")
         object.__setattr__(self, "capabilities", tuple(self.capabilities))
 
 

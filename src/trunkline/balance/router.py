@@ -26,7 +26,7 @@ from trunkline.balance.routing import (
     RouterStats,
     RoutingDecision,
 )
-from trunkline.balance.strategies import MemberOptions, MemberState, Strategy
+from trunkline.balance.strategies import MemberState, Strategy
 from trunkline.errors import ConfigError, NoServerError
 from trunkline.events import Audible, Emitter
 from trunkline.tool import Tool
@@ -84,7 +84,7 @@ class ToolRouter(Audible):
         written = self._weights.get(server_id)
         weight, priority = (written.weight, written.priority) if written else (ORDINARY_WEIGHT, 0.0)
         # Servers of equal priority are asked by weight.
-        self._balancer.add(server_id, MemberOptions(weight=weight, priority=priority - weight / 1000))
+        self._balancer.add(server_id, weight=weight, priority=priority - weight / 1000)
         self._candidates.add(server_id, capabilities, tools)
         self._balancer.close_subsets()
 
@@ -99,7 +99,8 @@ class ToolRouter(Audible):
         lease = self._choose(tool, context, ())
         lease.cancel()
         decision = _decision(lease)
-        self._events.emit(RouteDecided(tool.name, decision))
+        if self._events.hears(RouteDecided):
+            self._events.emit(RouteDecided(tool.name, decision))
         return decision
 
     def take(self, tool: Tool, context: RouteContext = NO_CONTEXT, *, exclude: Collection[str] = ()) -> Lease:

@@ -13,28 +13,11 @@ from zlib import crc32
 
 from trunkline.balance.health import NEVER_OUT, HealthState, Phase, Record
 from trunkline.config.options import Strategy
-from trunkline.errors import ConfigError
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 FEW = 16
 """Up to so many members a look at every load is faster than keeping them in order."""
 TRIES = 8
-
-
-@dataclass(frozen=True, slots=True)
-class MemberOptions:
-    """How much of the load a server should have, and how early it is asked."""
-
-    weight: float = 1.0
-    """Share of the calls under `weighted`, rank under `priority`; 0 takes calls only when nobody else can."""
-    priority: float = 0.0
-    """Rank under `failover-only`; the lowest goes first."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.weight < math.inf:
-            raise ConfigError(f"A weight of {self.weight} is not usable.", hint="Give a `weight` of 0 or more.")
-        if math.isnan(self.priority):
-            raise ConfigError("A priority must be a number.", hint="The lowest `priority` goes first.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +48,14 @@ class MemberState:
 class Member:
     """One server as a choice: its weight, its load, and whether it may take a call."""
 
-    __slots__ = ("available", "health", "healthy", "load", "name", "options", "orders", "record", "watchers")
+    __slots__ = ("available", "health", "healthy", "load", "name", "orders", "priority", "record", "watchers", "weight")
 
-    def __init__(self, name: str, options: MemberOptions, window: float) -> None:
+    def __init__(self, name: str, window: float) -> None:
         self.name = name
-        self.options = options
+        self.weight = 1.0
+        """Share of the calls under `weighted`, rank under `priority`; 0 takes calls only when nobody else can."""
+        self.priority = 0.0
+        """Rank under `failover-only`; the lowest goes first."""
         self.load = 0
         self.healthy = True
         self.available = True
@@ -95,8 +81,8 @@ class Member:
             healthy=self.healthy,
             phase=self.health.phase,
             available=self.available,
-            weight=self.options.weight,
-            priority=self.options.priority,
+            weight=self.weight,
+            priority=self.priority,
             failures=self.record.in_a_row,
             calls=self.record.calls,
             errors=self.record.errors,
