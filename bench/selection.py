@@ -13,12 +13,11 @@ import time
 from collections.abc import Callable
 from random import Random
 
-from trunkline.balance.balancer import Balancer
-from trunkline.balance.groups import ServerGroup, ServerInfo
-from trunkline.balance.member import MemberOptions, ServerWeight
+from trunkline.balance.balancer import Balancer, Subset
+from trunkline.balance.groups import ServerGroup, ServerInfo, ServerWeight
+from trunkline.balance.router import ToolRouter
+from trunkline.balance.routing import RouteContext
 from trunkline.balance.strategies import STRATEGIES, Strategy
-from trunkline.call.router import ToolRouter
-from trunkline.call.routing import RouteContext
 from trunkline.control.multi_server import MultiServerManager
 from trunkline.tool import Tool
 
@@ -32,14 +31,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=4_000, help="for each figure")
     calls = parser.parse_args().calls
-    makers = {("circle.take", strategy): circle(strategy) for strategy in STRATEGIES}
+    makers = {("balancer.take", strategy): balancer(strategy) for strategy in STRATEGIES}
     makers |= {("router.take", strategy): router(strategy) for strategy in STRATEGIES}
     makers |= {("router.route", strategy): decisions(strategy) for strategy in STRATEGIES}
     makers |= {("manager.select_server", strategy): manager(strategy) for strategy in BALANCING}
     cases = {(*name, size): make(size) for name, make in makers.items() for size in SIZES}
     cases["manager.select_server", "100 servers × 100 tools", 100] = hundred()
     found = measure(cases, calls)
-    for title in ("circle.take", "router.take", "router.route", "manager.select_server"):
+    for title in ("balancer.take", "router.take", "router.route", "manager.select_server"):
         show(title, {(name, size): cost for (kind, name, size), cost in found.items() if kind == title})
     print(json.dumps({f"{kind} {name} {size}": cost for (kind, name, size), cost in found.items()}))
 
@@ -48,14 +47,15 @@ Call = Callable[[], object]
 Case = tuple[str, str, int]
 
 
-def circle(strategy: Strategy) -> Callable[[int], Call]:
+def balancer(strategy: Strategy) -> Callable[[int], Call]:
     def made(size: int) -> Call:
-        members = {f"s{n}": MemberOptions(weight=1 + n % 7, priority=n) for n in range(size)}
-        chosen = Balancer(members, strategy=strategy, random=Random(1))
-        key = "ann" if strategy == "affinity" else ""
+        chosen = Balancer(random=Random(1))
+        for n in range(size):
+            chosen.add(f"s{n}", weight=1 + n % 7, priority=n)
+        everyone = Subset(chosen.names(), strategy)
 
         def call() -> None:
-            with chosen.take(key):
+            with chosen.take(everyone):
                 pass
 
         return call

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from trunkline import Annotations, RouteContext, ServerWeight, Tool, ToolRouter
-from trunkline.call.routing import HealthUpdated
+from trunkline.balance.routing import HealthUpdated
 from trunkline.errors import NoServerError, UnreachableError
 
 QUERY = Tool("query_users", category="database", annotations=Annotations(read_only_hint=True))

@@ -209,8 +209,9 @@ if TYPE_CHECKING:
         create_text_resource,
     )
     from trunkline.authoring.server import MCPServerBase, MCPServerBaseConfig
-    from trunkline.balance.groups import ServerGroup, ServerInfo
-    from trunkline.balance.member import ServerWeight
+    from trunkline.balance.groups import ServerGroup, ServerInfo, ServerWeight
+    from trunkline.balance.router import ToolRouter, create_tool_router
+    from trunkline.balance.routing import DEFAULT_ROUTER_CONFIG, RouteContext, RouterConfig, RoutingDecision
     from trunkline.call.batcher import (
         DEFAULT_BATCH_CONFIG,
         BatchConfig,
@@ -233,8 +234,6 @@ if TYPE_CHECKING:
         wrap_tools_with_elicitation,
     )
     from trunkline.call.result_cache import ToolResultCache, create_tool_result_cache
-    from trunkline.call.router import ToolRouter, create_tool_router
-    from trunkline.call.routing import DEFAULT_ROUTER_CONFIG, RouteContext, RouterConfig, RoutingDecision
     from trunkline.call.tool_batcher import ToolCallBatcher, create_tool_call_batcher
     from trunkline.config.options import (
         BatcherSection,
@@ -336,8 +335,9 @@ _NAMES = {
     "tools.names": "sanitize_tool_name validate_tool_name",
     "tools.convert.openai": "from_openai to_openai",
     "tools.convert.definition": "ToolConverterOptions",
-    "balance.member": "ServerWeight",
-    "balance.groups": "ServerGroup ServerInfo",
+    "balance.groups": "ServerGroup ServerInfo ServerWeight",
+    "balance.router": "ToolRouter create_tool_router",
+    "balance.routing": "DEFAULT_ROUTER_CONFIG RouteContext RouterConfig RoutingDecision",
     "call.batcher": "BatchConfig BatchRequest BatchResult DEFAULT_BATCH_CONFIG RequestBatcher create_request_batcher",
     "call.cache": "CacheConfig CacheStats DEFAULT_CACHE_CONFIG ToolCache create_tool_cache",
     "questions.fields": "FileReference FormField Secret SelectOption",
@@ -358,8 +358,6 @@ _NAMES = {
     "call.middleware.validate": "create_validation_middleware validation_middleware",
     "call.middleware.wrap": "ToolWrapperOptions wrap_tool_with_elicitation wrap_tools_with_elicitation",
     "call.result_cache": "ToolResultCache create_tool_result_cache",
-    "call.router": "ToolRouter create_tool_router",
-    "call.routing": "DEFAULT_ROUTER_CONFIG RouteContext RouterConfig RoutingDecision",
     "call.tool_batcher": "ToolCallBatcher create_tool_call_batcher",
     "tools.annotations": (
         "create_annotated_tool filter_tools_by_annotations get_annotation_summary get_tool_safety_level "

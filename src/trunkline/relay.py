@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from trunkline.balance.budget import RetryBudget
+from trunkline.balance.failover import RetryBudget
 from trunkline.call.lanes import Lane, Lanes, Limits
 from trunkline.call.middleware.chain import ToolMiddleware
 from trunkline.call.middleware.policy import Policy

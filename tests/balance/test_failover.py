@@ -6,15 +6,17 @@ from collections import Counter
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.balance.circle import Circle
 from tests.balance.clock import Clock
-from trunkline.balance.balancer import Balancer
-from trunkline.balance.budget import RetryBudget
-from trunkline.balance.failover import failover, safe_to_repeat
+from trunkline.balance.balancer import Lease
+from trunkline.balance.failover import RetryBudget, failover, safe_to_repeat
 from trunkline.balance.health import HealthOptions
-from trunkline.balance.member import MemberOptions
 from trunkline.errors import (
     BusyError,
+    ConfigError,
     NoServerError,
     ServerRefusedError,
     TrunklineError,
@@ -25,13 +27,20 @@ from trunkline.errors import (
 from trunkline.tool import Annotations
 
 
+def take(circle: Circle, tried: tuple[str, ...]) -> Lease:
+    lease = circle.find(exclude=tried)
+    if lease is None:
+        raise NoServerError("Nobody is left.")
+    return lease
+
+
 class Servers:
     """Three servers, of which some fail."""
 
     def __init__(self, **failures: TrunklineError) -> None:
         self.failures = failures
         self.calls: list[str] = []
-        self.circle = Balancer({name: MemberOptions() for name in "abc"}, strategy="failover-only", clock=Clock())
+        self.circle = Circle("abc", strategy="failover-only", clock=Clock())
         self.budget = RetryBudget(clock=Clock())
 
     async def attempt(self, server: str) -> str:
@@ -42,7 +51,7 @@ class Servers:
 
     async def call(self, *, repeatable: bool = False, max_retries: int = 3) -> str:
         return await failover(
-            lambda tried: self.circle.take(exclude=tried),
+            lambda tried: take(self.circle, tried),
             self.attempt,
             repeatable=repeatable,
             max_retries=max_retries,
@@ -116,9 +125,7 @@ async def test_without_servers_there_is_no_call() -> None:
 
 async def test_retries_stay_within_the_budget_when_a_third_of_the_calls_fail() -> None:
     random, calls = Random(5), Counter[str]()
-    circle = Balancer(
-        {name: MemberOptions() for name in "abcde"}, clock=Clock(), health=HealthOptions(consecutive_errors=0)
-    )
+    circle = Circle("abcde", clock=Clock(), health=HealthOptions(consecutive_errors=0))
     budget = RetryBudget(clock=Clock())
 
     async def attempt(server: str) -> str:
@@ -130,9 +137,7 @@ async def test_retries_stay_within_the_budget_when_a_third_of_the_calls_fail() -
     for _ in range(5_000):
         calls["calls"] += 1
         try:
-            await failover(
-                lambda tried: circle.take(exclude=tried), attempt, repeatable=True, max_retries=3, budget=budget
-            )
+            await failover(lambda tried: take(circle, tried), attempt, repeatable=True, max_retries=3, budget=budget)
         except UnreachableError:
             calls["failed"] += 1
 
@@ -153,3 +158,61 @@ async def test_retries_stay_within_the_budget_when_a_third_of_the_calls_fail() -
 )
 def test_what_is_safe_to_repeat(annotations: Annotations, safe: bool) -> None:
     assert safe_to_repeat(annotations) is safe
+
+
+def test_a_quiet_system_may_retry() -> None:
+    clock = Clock()
+    budget = RetryBudget(clock=clock)
+
+    budget.deposit()
+    assert [budget.withdraw() for _ in range(4)] == [True, True, True, False]
+
+    clock.pass_by(10)
+    assert budget.withdraw()
+
+
+@given(st.lists(st.integers(0, 3), max_size=400))
+def test_retries_stay_within_a_fifth_of_the_calls_and_the_floor(wanted: list[int]) -> None:
+    budget = RetryBudget(clock=Clock())
+    retries = 0
+
+    for count in wanted:
+        budget.deposit()
+        retries += sum(budget.withdraw() for _ in range(count))
+
+    assert retries <= 0.2 * len(wanted) + 3 + 1e-6
+
+
+def test_what_is_saved_up_is_bounded() -> None:
+    budget = RetryBudget(clock=Clock(), saved=5)
+    for _ in range(10_000):
+        budget.deposit()
+
+    assert sum(budget.withdraw() for _ in range(100)) == 5
+
+
+def test_the_floor_grows_back_slowly_and_not_beyond_itself() -> None:
+    clock = Clock()
+    budget = RetryBudget(clock=clock)
+    while budget.withdraw():
+        pass
+
+    clock.pass_by(5)
+    assert budget.balance == pytest.approx(1.5)
+
+    clock.pass_by(1000)
+    assert budget.balance == 3
+
+
+def test_a_budget_can_be_shut() -> None:
+    budget = RetryBudget(ratio=0, floor=0)
+
+    budget.deposit()
+
+    assert not budget.withdraw()
+
+
+@pytest.mark.parametrize("options", [{"ratio": -0.1}, {"ratio": 1.1}, {"floor": -1}, {"floor": 60}])
+def test_a_budget_that_makes_no_sense_is_refused(options: dict[str, float]) -> None:
+    with pytest.raises(ConfigError):
+        RetryBudget(**options)  # pyright: ignore[reportArgumentType] the clock is not among them

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.balance.circle import Circle
 from tests.balance.clock import Clock
-from trunkline.balance.balancer import Balancer
+from trunkline.balance.balancer import Lease
 from trunkline.balance.health import (
-    WELL,
+    NEVER_OUT,
     HealthOptions,
     HealthState,
     Phase,
@@ -23,26 +24,22 @@ from trunkline.balance.health import (
     returned,
     share,
 )
-from trunkline.balance.lease import Lease
-from trunkline.balance.member import MemberOptions
 from trunkline.balance.strategies import STRATEGIES, Strategy
-from trunkline.errors import ConfigError, NoServerError
+from trunkline.errors import ConfigError
 
 OPTIONS = HealthOptions()
 
 
-def circle(size: int, clock: Clock, strategy: Strategy = "round-robin") -> Balancer:
-    return Balancer(
-        {f"s{index}": MemberOptions() for index in range(size)}, strategy=strategy, clock=clock, random=Random(3)
-    )
+def circle(size: int, clock: Clock, strategy: Strategy = "round-robin") -> Circle:
+    return Circle([f"s{index}" for index in range(size)], strategy=strategy, clock=clock, random=Random(3))
 
 
-def fail(chosen: Balancer, server: str, times: int = 5) -> None:
+def fail(chosen: Circle, server: str, times: int = 5) -> None:
     for _ in range(times):
-        chosen.take(only=[server]).done(False)
+        chosen.choose(only=[server]).done(False)
 
 
-def phase(chosen: Balancer, server: str) -> Phase:
+def phase(chosen: Circle, server: str) -> Phase:
     return chosen.states()[server].phase
 
 
@@ -83,16 +80,16 @@ def test_old_results_are_forgotten() -> None:
 
 
 def test_ejections_in_close_succession_last_longer_up_to_five_minutes() -> None:
-    standing, now, lasted = WELL, 0.0, list[float]()
+    state, now, lasted = NEVER_OUT, 0.0, list[float]()
 
     for _ in range(6):
-        standing = ejected(standing, OPTIONS, now)
-        lasted.append(standing.until - now)
-        now = standing.until
-        standing = returned(standing, OPTIONS, now)
+        state = ejected(state, OPTIONS, now)
+        lasted.append(state.until - now)
+        now = state.until
+        state = returned(state, OPTIONS, now)
 
     assert lasted == [30, 60, 120, 240, 300, 300]
-    later = ejected(standing, OPTIONS, now + 301)
+    later = ejected(state, OPTIONS, now + 301)
     assert later.until - (now + 301) == 30
 
 
@@ -106,9 +103,9 @@ def test_half_may_go_and_one_must_stay(members: int, out: int, well: int, may: b
 
 @pytest.mark.parametrize(("seconds", "part"), [(0, 0.1), (1, 0.1), (15, 0.5), (30, 1.0), (90, 1.0)])
 def test_the_share_grows_for_thirty_seconds(seconds: float, part: float) -> None:
-    standing = HealthState(Phase.WARMING, until=130.0, since=100.0)
+    state = HealthState(Phase.WARMING, until=130.0, since=100.0)
 
-    assert share(standing, OPTIONS, 100.0 + seconds) == pytest.approx(part)
+    assert share(state, OPTIONS, 100.0 + seconds) == pytest.approx(part)
 
 
 def test_a_sick_server_is_left_out_for_thirty_seconds() -> None:
@@ -118,7 +115,7 @@ def test_a_sick_server_is_left_out_for_thirty_seconds() -> None:
     fail(chosen, "s1")
 
     assert phase(chosen, "s1") is Phase.EJECTED
-    assert "s1" not in {chosen.take().server for _ in range(20)}
+    assert "s1" not in {chosen.choose().server for _ in range(20)}
     clock.pass_by(29.9)
     assert phase(chosen, "s1") is Phase.EJECTED
     clock.pass_by(0.2)
@@ -131,7 +128,7 @@ def test_exactly_one_probe_is_sent_at_a_time() -> None:
     fail(chosen, "s1")
     clock.pass_by(30)
 
-    leases = [chosen.take() for _ in range(30)]
+    leases = [chosen.choose() for _ in range(30)]
 
     probes = [lease for lease in leases if lease.server == "s1"]
     assert len(probes) == 1
@@ -143,17 +140,17 @@ def test_a_good_probe_brings_a_server_back_slowly() -> None:
     chosen = circle(2, clock)
     fail(chosen, "s1")
     clock.pass_by(30)
-    probe = next(lease for lease in iter(chosen.take, None) if lease.probe)
+    probe = next(lease for lease in iter(chosen.choose, None) if lease.probe)
 
     probe.done(True)
 
     assert phase(chosen, "s1") is Phase.WARMING
     clock.pass_by(6)
-    early = Counter(chosen.take().server for _ in range(1000))
+    early = Counter(chosen.choose().server for _ in range(1000))
     clock.pass_by(12)
-    later = Counter(chosen.take().server for _ in range(1000))
+    later = Counter(chosen.choose().server for _ in range(1000))
     clock.pass_by(12)
-    at_last = Counter(chosen.take().server for _ in range(1000))
+    at_last = Counter(chosen.choose().server for _ in range(1000))
     assert 100 < early["s1"] < 250
     assert 250 < later["s1"] < 450
     assert at_last["s1"] == 500
@@ -166,7 +163,7 @@ def test_a_bad_probe_ejects_for_twice_as_long() -> None:
     fail(chosen, "s1")
     clock.pass_by(30)
 
-    next(lease for lease in iter(chosen.take, None) if lease.probe).done(False)
+    next(lease for lease in iter(chosen.choose, None) if lease.probe).done(False)
 
     clock.pass_by(59)
     assert phase(chosen, "s1") is Phase.EJECTED
@@ -180,15 +177,15 @@ def test_a_probe_that_shows_nothing_is_sent_again() -> None:
     fail(chosen, "s1")
     clock.pass_by(30)
 
-    next(lease for lease in iter(chosen.take, None) if lease.probe).cancel()
+    next(lease for lease in iter(chosen.choose, None) if lease.probe).cancel()
 
-    assert next(lease for lease in iter(chosen.take, None) if lease.probe).server == "s1"
+    assert next(lease for lease in iter(chosen.choose, None) if lease.probe).server == "s1"
 
 
 def test_failures_from_before_the_ejection_do_not_lengthen_it() -> None:
     clock = Clock()
     chosen = circle(2, clock)
-    late = [chosen.take(only=["s1"]) for _ in range(10)]
+    late = [chosen.choose(only=["s1"]) for _ in range(10)]
 
     for lease in late:
         lease.done(False)
@@ -201,7 +198,7 @@ def test_the_last_candidate_is_used_though_it_is_ejected() -> None:
     fail(chosen, "s0")
     fail(chosen, "s1")
 
-    lease = chosen.take(only=["s0", "s1"])
+    lease = chosen.choose(only=["s0", "s1"])
 
     assert lease.server in ("s0", "s1")
     lease.done(True)
@@ -213,11 +210,11 @@ def test_calls_for_want_of_anybody_else_go_where_no_probe_is_under_way() -> None
     fail(chosen, "s0")
     fail(chosen, "s1")
 
-    leases = [chosen.take(only=["s0", "s1"]) for _ in range(2)]
+    leases = [chosen.choose(only=["s0", "s1"]) for _ in range(2)]
 
     assert {lease.server for lease in leases} == {"s0", "s1"}
     assert all(lease.probe for lease in leases)
-    assert not chosen.take(only=["s0", "s1"]).probe
+    assert not chosen.choose(only=["s0", "s1"]).probe
 
 
 def test_calls_for_want_of_anybody_else_do_not_lengthen_an_ejection() -> None:
@@ -237,8 +234,7 @@ def test_a_flag_that_says_unhealthy_is_never_overruled() -> None:
     chosen.set_healthy("s0", False)
     chosen.set_healthy("s1", False)
 
-    with pytest.raises(NoServerError):
-        chosen.take()
+    assert chosen.find() is None
 
 
 def test_an_ejected_server_comes_back_when_the_others_go() -> None:
@@ -248,7 +244,7 @@ def test_an_ejected_server_comes_back_when_the_others_go() -> None:
     chosen.set_healthy("s1", False)
 
     assert chosen.is_well("s0")
-    assert chosen.take().server == "s0"
+    assert chosen.choose().server == "s0"
 
 
 def test_a_flag_that_says_healthy_again_ends_an_ejection() -> None:
@@ -263,15 +259,15 @@ def test_a_flag_that_says_healthy_again_ends_an_ejection() -> None:
 
 def test_every_change_is_told_once() -> None:
     clock, told = Clock(), list[tuple[str, bool]]()
-    chosen = Balancer(
-        {"a": MemberOptions(), "b": MemberOptions()},
-        clock=clock,
-        on_health=lambda server, well: told.append((server, well)),
-    )
+
+    def hear(server: str, well: bool) -> None:
+        told.append((server, well))
+
+    chosen = Circle("ab", clock=clock, on_health=hear)
 
     fail(chosen, "a", 20)
     clock.pass_by(30)
-    next(lease for lease in iter(chosen.take, None) if lease.probe).done()
+    next(lease for lease in iter(chosen.choose, None) if lease.probe).done()
     chosen.set_healthy("a", False)
     chosen.set_healthy("a", False)
     chosen.set_healthy("a", True)
@@ -299,10 +295,10 @@ def test_a_probe_that_was_overtaken_by_a_report_decides_nothing() -> None:
     chosen = circle(2, clock)
     fail(chosen, "s0")
     clock.pass_by(30)
-    overtaken = next(lease for lease in iter(chosen.take, None) if lease.probe)
+    overtaken = next(lease for lease in iter(chosen.choose, None) if lease.probe)
     chosen.report("s0", False)
     clock.pass_by(60)
-    probe = next(lease for lease in iter(chosen.take, None) if lease.probe)
+    probe = next(lease for lease in iter(chosen.choose, None) if lease.probe)
 
     overtaken.done(True)
 
@@ -312,7 +308,7 @@ def test_a_probe_that_was_overtaken_by_a_report_decides_nothing() -> None:
 
 
 def test_passive_health_can_be_switched_off() -> None:
-    chosen = Balancer({"a": MemberOptions(), "b": MemberOptions()}, health=HealthOptions(consecutive_errors=0))
+    chosen = Circle("ab", health=HealthOptions(consecutive_errors=0))
 
     fail(chosen, "a", 100)
 
@@ -363,12 +359,11 @@ def test_whatever_happens_never_too_many_are_out_and_one_probe_is_under_way(
                     chosen.report(server, False)
             case "take":
                 if any(state.healthy for state in chosen.states().values()):
-                    lease = chosen.take()
+                    lease = chosen.choose()
                     assert chosen.states()[lease.server].healthy
                     open_leases.append(lease)
                 else:
-                    with pytest.raises(NoServerError):
-                        chosen.take()
+                    assert chosen.find() is None
             case _ if open_leases:
                 lease = open_leases.pop(number % len(open_leases))
                 lease.cancel() if step == "cancel" else lease.done(step == "ok")
@@ -377,7 +372,7 @@ def test_whatever_happens_never_too_many_are_out_and_one_probe_is_under_way(
         check(chosen, open_leases)
 
 
-def check(chosen: Balancer, open_leases: list[Lease]) -> None:
+def check(chosen: Circle, open_leases: list[Lease]) -> None:
     states = chosen.states()
     out = [state for state in states.values() if state.phase in (Phase.EJECTED, Phase.HALF_OPEN, Phase.PROBING)]
     flagged = [state for state in states.values() if state.healthy]
@@ -390,7 +385,7 @@ def check(chosen: Balancer, open_leases: list[Lease]) -> None:
         assert len(probes) <= (state.phase is Phase.PROBING)
         expected = state.healthy and state.phase not in (Phase.EJECTED, Phase.PROBING)
         assert state.available is expected
-        assert (name in chosen.slate(None, None).names()) is expected
+        assert (name in chosen.subset().ranked()) is expected
 
 
 @pytest.mark.parametrize(

@@ -9,24 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.balance.balancer import Balancer
-from trunkline.balance.lease import Lease
-from trunkline.balance.member import MemberOptions
+from tests.balance.circle import Circle
+from trunkline.balance.balancer import Lease
 from trunkline.balance.strategies import FEW, STRATEGIES, Strategy
 
 
-def circle(strategy: Strategy, *weights: float, priorities: tuple[float, ...] = ()) -> Balancer:
-    members = {
-        f"s{index}": MemberOptions(weight=weight, priority=priorities[index] if priorities else 0)
-        for index, weight in enumerate(weights)
-    }
-    return Balancer(members, strategy=strategy, random=Random(7))
+def circle(strategy: Strategy, *weights: float, priorities: tuple[float, ...] = ()) -> Circle:
+    chosen = Circle((), strategy=strategy, random=Random(7))
+    for index, weight in enumerate(weights):
+        chosen.add(f"s{index}", weight=weight, priority=priorities[index] if priorities else 0)
+    return chosen
 
 
-def spread(chosen: Balancer, calls: int) -> Counter[str]:
+def spread(chosen: Circle, calls: int) -> Counter[str]:
     found: Counter[str] = Counter()
     for _ in range(calls):
-        with chosen.take() as lease:
+        with chosen.choose() as lease:
             found[lease.server] += 1
     return found
 
@@ -51,7 +49,7 @@ def test_shares_follow_any_weights(weights: list[int]) -> None:
 def test_weighted_turns_are_spread_and_not_in_bursts() -> None:
     chosen = circle("weighted", 3, 1)
 
-    order = [chosen.take().server for _ in range(8)]
+    order = [chosen.choose().server for _ in range(8)]
 
     assert order.count("s0") == 6
     assert "s1" in order[:4]
@@ -101,7 +99,7 @@ def test_failover_only_leaves_the_first_only_when_it_fails() -> None:
     chosen = circle("failover-only", 1, 1, 1, priorities=(2, 0, 1))
 
     assert spread(chosen, 5) == {"s1": 5}
-    assert chosen.take(exclude=["s1"]).server == "s2"
+    assert chosen.choose(exclude=["s1"]).server == "s2"
 
     chosen.set_healthy("s1", False)
     assert spread(chosen, 5) == {"s2": 5}
@@ -111,12 +109,12 @@ def test_failover_only_leaves_the_first_only_when_it_fails() -> None:
 def test_the_least_loaded_is_chosen_while_leases_are_open(size: int) -> None:
     chosen = circle("least-loaded", *([1.0] * size))
 
-    leases = [chosen.take() for _ in range(3 * size)]
+    leases = [chosen.choose() for _ in range(3 * size)]
 
     assert {state.load for state in chosen.states().values()} == {3}
     freed = leases[size]
     freed.done()
-    assert chosen.take().server == freed.server
+    assert chosen.choose().server == freed.server
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 40)), max_size=120), st.sampled_from([4, FEW + 8]))
@@ -127,7 +125,7 @@ def test_nobody_with_less_load_is_passed_over(steps: list[tuple[bool, int]], siz
     for take, index in steps:
         if take or not leases:
             least = min(state.load for state in chosen.states().values())
-            lease = chosen.take()
+            lease = chosen.choose()
             assert chosen.load(lease.server) == least + 1
             leases.append(lease)
         else:
@@ -144,14 +142,14 @@ def test_the_excluded_are_never_chosen_and_the_rest_always_found(strategy: Strat
 
     for left in names:
         excluded = [name for name in names if name != left]
-        assert {chosen.take(exclude=excluded).server for _ in range(20)} == {left}
+        assert {chosen.choose(exclude=excluded).server for _ in range(20)} == {left}
 
 
 def test_different_sets_do_not_all_start_with_the_same_server() -> None:
     chosen = circle("round-robin", *([1.0] * 30))
     sets = [frozenset({"s0", f"s{index}"}) for index in range(1, 30)]
 
-    first = Counter(chosen.take(only=names).server for names in sets)
+    first = Counter(chosen.choose(only=names).server for names in sets)
 
     assert 5 < first["s0"] < 24
 
@@ -162,6 +160,6 @@ def test_members_that_come_and_go_leave_nothing_behind() -> None:
     for _ in range(1_000):
         chosen.set_healthy("s2", False)
         chosen.set_healthy("s2", True)
-        chosen.take().done()
-        heap: list[object] = vars(chosen.slate(None, None).order)["_heap"]
+        chosen.choose().done()
+        heap: list[object] = vars(chosen.subset().order)["_heap"]
         assert len(heap) < 100

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.balance.clock import Clock
-from trunkline.balance.groups import ServerGroup, ServerInfo
-from trunkline.balance.member import ServerWeight
+from trunkline.balance.groups import ServerGroup, ServerInfo, ServerWeight
 from trunkline.control.multi_server import MultiServerManager, global_multi_server_manager
 from trunkline.control.multi_server_options import (
     DEFAULT_MULTI_SERVER_CONFIG,

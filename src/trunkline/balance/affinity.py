@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trunkline.errors import ConfigError
 
@@ -13,7 +13,7 @@ MOST_SERVERS = 8
 """Servers that one key remembers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AffinityRule:
     """The servers of one key, in the order it met them: the first that may take a call gets it."""
 
@@ -48,7 +48,7 @@ class Affinity:
         self._clock = clock
         self._expired = expired
         # All live equally long since their last use, so the order of use is the order of expiry.
-        self._rules: OrderedDict[str, _Rule] = OrderedDict()
+        self._rules: OrderedDict[str, AffinityRule] = OrderedDict()
 
     def __len__(self) -> int:
         self._sweep(self._clock())
@@ -63,7 +63,7 @@ class Affinity:
             return ()
         rule.expires_at = now + self._ttl
         self._rules.move_to_end(key)
-        return rule.servers
+        return rule.server_ids
 
     def remember(self, key: str, server: str) -> bool:
         """The key was served there; `True` if that is new."""
@@ -85,21 +85,21 @@ class Affinity:
     def forget_server(self, server: str) -> None:
         """Nobody is served there any more."""
         for key, rule in list(self._rules.items()):
-            rule.servers = tuple(other for other in rule.servers if other != server)
-            if not rule.servers:
+            rule.server_ids = tuple(other for other in rule.server_ids if other != server)
+            if not rule.server_ids:
                 del self._rules[key]
 
     def rules(self) -> tuple[AffinityRule, ...]:
         """All rules, the one unused longest first."""
         self._sweep(self._clock())
-        return tuple(AffinityRule(key, rule.servers, rule.expires_at) for key, rule in self._rules.items())
+        return tuple(map(replace, self._rules.values()))
 
     def clear(self) -> None:
         """Forget everybody."""
         self._rules.clear()
 
     def _keep(self, key: str, servers: tuple[str, ...]) -> None:
-        self._rules[key] = _Rule(servers, self._clock() + self._ttl)
+        self._rules[key] = AffinityRule(key, servers, self._clock() + self._ttl)
         self._rules.move_to_end(key)
         if len(self._rules) > self._max_entries:
             self._rules.popitem(last=False)
@@ -111,9 +111,3 @@ class Affinity:
                 return
             del self._rules[key]
             self._expired(key)
-
-
-@dataclass(slots=True)
-class _Rule:
-    servers: tuple[str, ...]
-    expires_at: float

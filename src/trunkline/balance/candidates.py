@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from trunkline.balance.member import Member, ServerWeight
-from trunkline.balance.strategies import Strategy, Value
+from trunkline.balance.balancer import Subset, own_weight
+from trunkline.balance.groups import ServerWeight
+from trunkline.balance.strategies import Member, Strategy, Value
 from trunkline.tool import Annotations, Tool
 
 ORDINARY_WEIGHT = 50.0
@@ -21,17 +21,8 @@ MOST_KINDS = 1024
 """Kinds of calls whose candidates are remembered."""
 
 
-@dataclass(eq=False, slots=True)
-class Tier:
-    """Candidates for one kind of call; the next tier is asked when none of these can take it."""
-
-    names: Sequence[str]
-    strategy: Strategy
-    weight: Value
-
-
 class Candidates:
-    """What is known about the servers' abilities, and the tiers that follow for each kind of call."""
+    """What is known about the servers' abilities, and who follows from it for each kind of call."""
 
     def __init__(
         self,
@@ -53,7 +44,7 @@ class Candidates:
         self._holders: dict[str, frozenset[str]] | None = None
         self._anything: frozenset[str] | None = None
         """Servers that may have any tool; `None` means all of them."""
-        self._kinds: dict[object, tuple[Tier, ...]] = {}
+        self._kinds: dict[object, tuple[Subset, ...]] = {}
 
     def add(self, server: str, capabilities: Iterable[str], tools: Iterable[str] | None) -> None:
         """Learn of a server, or learn anew."""
@@ -68,7 +59,7 @@ class Candidates:
         self._tools.pop(server, None)
         self._forget()
 
-    def tiers(self, tool: Tool, capabilities: tuple[str, ...], *, again: bool) -> tuple[Tier, ...]:
+    def subsets(self, tool: Tool, capabilities: tuple[str, ...], *, again: bool) -> tuple[Subset, ...]:
         """Candidates from the closest to the widest; calls of the same kind share them, and their turns.
 
         The tool itself, the required capabilities and the ban on destructive calls bind. The tool's own server and
@@ -77,12 +68,12 @@ class Candidates:
         """
         behaviour = _behaviour(tool.annotations)
         kind = (tool.server, tool.category, behaviour, capabilities, self._holders_of(tool.name), again)
-        tiers = self._kinds.get(kind)
-        if tiers is None:
+        found = self._kinds.get(kind)
+        if found is None:
             if len(self._kinds) >= MOST_KINDS:
                 self._kinds.clear()
-            tiers = self._kinds[kind] = self._tiers(tool, capabilities, again)
-        return tiers
+            found = self._kinds[kind] = tuple(self._subsets(tool, capabilities, again))
+        return found
 
     def having(self, tool: Tool) -> list[str]:
         """Servers that may have the tool."""
@@ -118,21 +109,23 @@ class Candidates:
             case _:
                 return [servers]
 
-    def _tiers(self, tool: Tool, capabilities: tuple[str, ...], again: bool) -> tuple[Tier, ...]:
+    def _subsets(self, tool: Tool, capabilities: tuple[str, ...], again: bool) -> Iterator[Subset]:
         strategy = self._fallback_strategy if again else self._strategy
-        plain, favoured = (_score, _score_in_category) if strategy == "capability-based" else (_weight, _weight)
+        plain, favoured = (_score, _score_in_category) if strategy == "capability-based" else (own_weight, own_weight)
         layers = self.layers(self.able(self.having(tool), capabilities), tool.annotations)
-        scopes: list[list[Tier]] = []
+        scopes: list[tuple[Value, list[Sequence[str]]]] = []
         if tool.server:
-            scopes.append([Tier([name for name in layer if name == tool.server], strategy, plain) for layer in layers])
+            scopes.append((plain, [[name for name in layer if name == tool.server] for layer in layers]))
         if tool.category:
-            scopes.append([Tier(self.in_category(layer, tool.category), strategy, favoured) for layer in layers])
-        scopes.append([Tier(layer, strategy, plain) for layer in layers])
-        scopes = [found for scope in scopes if (found := [tier for tier in scope if tier.names])]
-        if again:
-            for tier in (tier for scope in scopes[1:] for tier in scope):
-                tier.names = [name for name in tier.names if tool.name in (self._tools[name] or ())]
-        return tuple(tier for scope in scopes for tier in scope if tier.names)
+            scopes.append((favoured, [self.in_category(layer, tool.category) for layer in layers]))
+        scopes.append((plain, layers))
+        scopes = [(weight, found) for weight, layers in scopes if (found := [names for names in layers if names])]
+        for place, (weight, layers) in enumerate(scopes):
+            for names in layers:
+                if again and place:
+                    names = [name for name in names if tool.name in (self._tools[name] or ())]
+                if names:
+                    yield Subset(names, strategy, weight=weight)
 
     def _holders_of(self, tool_name: str) -> frozenset[str] | None:
         """Servers that may have a tool; `None` means all."""
@@ -163,12 +156,8 @@ def _behaviour(annotations: Annotations) -> Literal["", "destructive", "idempote
     return "idempotent" if annotations.idempotent_hint and not annotations.read_only_hint else ""
 
 
-def _weight(member: Member) -> float:
-    return member.options.weight
-
-
 def _score(member: Member) -> float:
-    return 1.0 + member.options.weight / 100.0
+    return 1.0 + member.weight / 100.0
 
 
 def _score_in_category(member: Member) -> float:

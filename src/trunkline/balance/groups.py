@@ -1,21 +1,37 @@
-"""The roster: which servers take part, which of them share calls, and which tool prefers whom."""
+"""What is written down about servers and groups of them: tools, weights, strategies."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from trunkline.balance.member import ServerWeight
-from trunkline.balance.strategies import Value
 from trunkline.errors import ConfigError
 from trunkline.tool import Tool
 
 LoadBalancingStrategy = Literal["round-robin", "least-loaded", "random", "weighted", "failover-only"]
 CONNECTED = "connected"
-UNLISTED_WEIGHT = 1.0
-LAST = 1e9
-"""The rank of servers without a priority: after all others, in the order they came."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerWeight:
+    """What is written down about one server: its weight (0 to 100), its priority, what it can do."""
+
+    server_id: str
+    weight: float = 50.0
+    priority: float = 0.0
+    """Rank under `failover-only`; the lowest goes first."""
+    capabilities: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weight <= 100:
+            raise ConfigError(
+                f"Server {self.server_id!r} has a weight of {self.weight}.", hint="Give a `weight` from 0 to 100."
+            )
+        if math.isnan(self.priority):
+            raise ConfigError("A priority must be a number.", hint="The lowest `priority` goes first.")
+        object.__setattr__(self, "capabilities", tuple(self.capabilities))
 
 
 @dataclass(frozen=True)
@@ -68,44 +84,3 @@ class ServerGroup:
         object.__setattr__(self, "servers", tuple(dict.fromkeys(self.servers)))
         object.__setattr__(self, "members", frozenset(self.servers))
         object.__setattr__(self, "weights", tuple(self.weights))
-
-
-class Groups:
-    """Servers by id, groups by id, and preferred servers by tool; all in the order they came."""
-
-    def __init__(self) -> None:
-        self.servers: dict[str, ServerInfo] = {}
-        self.groups: dict[str, ServerGroup] = {}
-        self.preferences: dict[str, str] = {}
-
-    def known(self, server_id: str) -> ServerInfo:
-        """A server that takes part; raises `ConfigError` for any other."""
-        server = self.servers.get(server_id)
-        if server is None:
-            raise ConfigError(f"There is no server {server_id!r}.", hint="Add it with `add_server`.")
-        return server
-
-    def groups_of(self, server_id: str) -> list[ServerGroup]:
-        """The groups that a server is in."""
-        return [group for group in self.groups.values() if server_id in group.members]
-
-    def conflict(self, servers: Collection[str]) -> bool:
-        """Whether these are several servers that do not share a group."""
-        return len(servers) > 1 and not any(group.members.issuperset(servers) for group in self.groups.values())
-
-    def weights(self, group: ServerGroup | None) -> Value:
-        """What servers weigh within a group; without one all weigh the same."""
-        listed = {weight.server_id: weight.weight for weight in (group.weights if group else ())}
-        return lambda member: listed.get(member.name, UNLISTED_WEIGHT)
-
-    def priorities(self, group: ServerGroup | None) -> Value:
-        """How early servers are asked: as their group says, else as any group says, else as they came."""
-        ranks = self.ranks(group)
-        return lambda member: ranks.get(member.name, LAST)
-
-    def ranks(self, group: ServerGroup | None = None) -> dict[str, float]:
-        """The same as numbers by server."""
-        ranks = {server_id: LAST + index for index, server_id in enumerate(self.servers)}
-        for other in (*self.groups.values(), *((group,) if group else ())):
-            ranks |= {weight.server_id: weight.priority for weight in other.weights}
-        return ranks

@@ -1,36 +1,97 @@
-"""The strategies as data structures: who is next among those that may take a call, in O(1) or O(log n)."""
+"""Members, and the strategies as data structures: who of them is next, in O(1) or O(log n)."""
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, heapreplace
 from random import Random
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Protocol, get_args
 from zlib import crc32
 
-if TYPE_CHECKING:
-    from trunkline.balance.member import Member
+from trunkline.balance.health import NEVER_OUT, HealthState, Phase, Record
+from trunkline.config.options import Strategy
 
-Strategy = Literal[
-    "round-robin", "least-loaded", "capability-based", "affinity", "priority", "random", "weighted", "failover-only"
-]
-STRATEGIES: tuple[Strategy, ...] = (
-    "round-robin",
-    "least-loaded",
-    "capability-based",
-    "affinity",
-    "priority",
-    "random",
-    "weighted",
-    "failover-only",
-)
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 FEW = 16
 """Up to so many members a look at every load is faster than keeping them in order."""
 TRIES = 8
 
-Value = Callable[["Member"], float]
+
+@dataclass(frozen=True, slots=True)
+class MemberState:
+    """How a server fares at one moment, for showing."""
+
+    server: str
+    load: int
+    healthy: bool
+    """The flag that somebody set; passive health does not touch it."""
+    phase: Phase
+    """Where passive health has it."""
+    available: bool
+    """Whether it may take a call now."""
+    weight: float
+    priority: float
+    failures: int
+    """Failures in a row."""
+    calls: int
+    """Calls that ended within the window."""
+    errors: int
+    ejections: int
+    """Ejections in close succession; each doubles the next."""
+    until: float
+    """When the phase ends by itself, on the balancer's clock; 0 where it does not."""
+
+
+class Member:
+    """One server as a choice: its weight, its load, and whether it may take a call."""
+
+    __slots__ = ("available", "health", "healthy", "load", "name", "orders", "priority", "record", "watchers", "weight")
+
+    def __init__(self, name: str, window: float) -> None:
+        self.name = name
+        self.weight = 1.0
+        """Share of the calls under `weighted`, rank under `priority`; 0 takes calls only when nobody else can."""
+        self.priority = 0.0
+        """Rank under `failover-only`; the lowest goes first."""
+        self.load = 0
+        self.healthy = True
+        self.available = True
+        self.health: HealthState = NEVER_OUT
+        self.record = Record(window)
+        self.orders: list[Order] = []
+        """Who must hear when the member comes or goes."""
+        self.watchers: list[Turns] = []
+        """Who must hear when its load changes."""
+
+    def shift(self, delta: int) -> None:
+        """Change the load; it never falls below 0."""
+        load = self.load + delta
+        self.load = load if load > 0 else 0
+        for watcher in self.watchers:
+            watcher.moved(self)
+
+    def state(self) -> MemberState:
+        """A picture of it."""
+        return MemberState(
+            server=self.name,
+            load=self.load,
+            healthy=self.healthy,
+            phase=self.health.phase,
+            available=self.available,
+            weight=self.weight,
+            priority=self.priority,
+            failures=self.record.in_a_row,
+            calls=self.record.calls,
+            errors=self.record.errors,
+            ejections=self.health.ejections,
+            until=self.health.until,
+        )
+
+
+Value = Callable[[Member], float]
 
 
 class Order(Protocol):
@@ -62,16 +123,16 @@ def order_for(
 ) -> Order:
     """The structure that a strategy needs, with all the members in it."""
     match strategy:
-        case "least-loaded":
-            return Few(members) if len(members) <= FEW else Loads(members)
         case "random":
-            return Lots(members, random)
+            return Draws(members, random)
+        case "failover-only":
+            return Turns(members, rank=priority, stays=True)
+        case "least-loaded":
+            return Few(members) if len(members) <= FEW else Turns(_turned(members), rank=lambda member: member.load)
         case "weighted":
             return Turns(_turned(members), rank=lambda member: 0.0, step=lambda member: _stride(weight(member)))
         case "priority" | "capability-based":
             return Turns(_turned(members), rank=lambda member: -weight(member))
-        case "failover-only":
-            return Turns(members, rank=priority, stays=True)
         case "round-robin" | "affinity":
             return Turns(_turned(members), rank=lambda member: 0.0)
 
@@ -84,6 +145,9 @@ def _turned(members: Sequence[Member]) -> Sequence[Member]:
     # Every set starts somewhere else, or the first server would get the first call of each.
     start = crc32("\0".join(member.name for member in members).encode()) % max(1, len(members))
     return [*members[start:], *members[:start]]
+
+
+Entry = tuple[float, int, Member, float]
 
 
 class Turns:
@@ -102,18 +166,24 @@ class Turns:
         self._turn = 0
         self._now = 0.0
         # An entry counts while it is its member's current one; others are dropped when they come up.
-        self._entries: dict[Member, tuple[float, int, Member, float]] = {}
-        self._heap: list[tuple[float, int, Member, float]] = []
+        self._entries: dict[Member, Entry] = {}
+        self._heap: list[Entry] = []
         for member in members:
-            self._heap.append(self._enter(member))
-        heapify(self._heap)
+            self.add(member)
 
     def add(self, member: Member) -> None:
         if member not in self._entries:
-            self._push(self._enter(member))
+            step = self._step(member)
+            # Who comes late starts now: it does not catch up on what it missed.
+            self._put(member, self._now + step if step else self._rank(member), step)
 
     def discard(self, member: Member) -> None:
         self._entries.pop(member, None)
+
+    def moved(self, member: Member) -> None:
+        """Its rank is another one now."""
+        if member in self._entries:
+            self._put(member, self._rank(member), 0.0)
 
     def first(self) -> Member | None:
         heap = self._heap
@@ -125,7 +195,7 @@ class Turns:
         return None
 
     def walk(self) -> Generator[Member]:
-        aside: list[tuple[float, int, Member, float]] = []
+        aside: list[Entry] = []
         try:
             while (member := self.first()) is not None:
                 aside.append(heappop(self._heap))
@@ -137,34 +207,23 @@ class Turns:
     def chose(self, member: Member) -> None:
         if self._stays:
             return
-        entry = self._entries[member]
-        key, step = entry[0], entry[3]
-        self._turn += 1
-        if step:
-            if key != math.inf:
-                self._now = key
-            key += step
-        fresh = (key, self._turn, member, step)
-        self._entries[member] = fresh
-        if self._heap[0] is entry:
-            heapreplace(self._heap, fresh)
-        else:
-            self._push(fresh)
+        key, _, _, step = self._entries[member]
+        if step and key != math.inf:
+            self._now = key
+        self._put(member, key + step, step)
 
-    def _push(self, entry: tuple[float, int, Member, float]) -> None:
-        heappush(self._heap, entry)
+    def _put(self, member: Member, key: float, step: float) -> None:
+        self._turn += 1
+        heap, before = self._heap, self._entries.get(member)
+        fresh = self._entries[member] = (key, self._turn, member, step)
+        if heap and heap[0] is before:
+            heapreplace(heap, fresh)
+            return
+        heappush(heap, fresh)
         # Entries that no longer count lie where nobody comes by, for instance those of a member that comes and goes.
-        if len(self._heap) > 2 * len(self._entries) + FEW:
+        if len(heap) > 2 * len(self._entries) + FEW:
             self._heap = list(self._entries.values())
             heapify(self._heap)
-
-    def _enter(self, member: Member) -> tuple[float, int, Member, float]:
-        self._turn += 1
-        step = self._step(member)
-        # Who comes late starts now: it does not catch up on what it missed.
-        entry = (self._now + step if step else self._rank(member), self._turn, member, step)
-        self._entries[member] = entry
-        return entry
 
 
 class Few:
@@ -196,65 +255,7 @@ class Few:
         self._members.move_to_end(member)
 
 
-class Loads:
-    """The least loaded of many: one queue for each load, so that a change of load is a step to the next queue."""
-
-    def __init__(self, members: Sequence[Member]) -> None:
-        self._at: dict[Member, int] = {}
-        self._queues: dict[int, OrderedDict[Member, None]] = {}
-        self._least = 0
-        for member in _turned(members):
-            self.add(member)
-
-    def add(self, member: Member) -> None:
-        if member not in self._at:
-            self._enqueue(member)
-
-    def discard(self, member: Member) -> None:
-        load = self._at.pop(member, None)
-        if load is not None:
-            self._dequeue(member, load)
-
-    def moved(self, member: Member) -> None:
-        """Its load is another one now."""
-        load = self._at.get(member)
-        if load is not None and load != member.load:
-            self._dequeue(member, load)
-            self._enqueue(member)
-
-    def first(self) -> Member | None:
-        if not self._at:
-            return None
-        queue = self._queues.get(self._least)
-        if queue is None:
-            self._least = min(self._queues)
-            queue = self._queues[self._least]
-        return next(iter(queue))
-
-    def walk(self) -> Generator[Member]:
-        for load in sorted(self._queues):
-            yield from self._queues[load]
-
-    def chose(self, member: Member) -> None:
-        self._queues[self._at[member]].move_to_end(member)
-
-    def _enqueue(self, member: Member) -> None:
-        load = self._at[member] = member.load
-        queue = self._queues.get(load)
-        if queue is None:
-            queue = self._queues[load] = OrderedDict()
-        queue[member] = None
-        if load < self._least:
-            self._least = load
-
-    def _dequeue(self, member: Member, load: int) -> None:
-        queue = self._queues[load]
-        del queue[member]
-        if not queue:
-            del self._queues[load]
-
-
-class Lots:
+class Draws:
     """Anyone, with equal chance."""
 
     def __init__(self, members: Sequence[Member], random: Random) -> None:

@@ -153,7 +153,7 @@ class ServerSpec:
 
 
 Choice = Literal["round-robin", "least-loaded", "capability-based", "priority", "random", "weighted", "failover-only"]
-Strategy = Choice | Literal["affinity"]
+Strategy = Literal[Choice, "affinity"]
 
 
 @dataclass(frozen=True)
@@ -248,8 +248,8 @@ class CacheSection:
 
 
 @dataclass(frozen=True)
-class RouterSection:
-    """`[router]`: how calls are shared among the servers of a group."""
+class RoutingOptions:
+    """What `[router]` has in common with the options of a router of one's own."""
 
     strategy: Strategy = "least-loaded"
     """How one is chosen, unless the group says otherwise."""
@@ -267,6 +267,12 @@ class RouterSection:
     """Share of calls that may be tried again, so that a broken server does not double the load of the others."""
     destructive_fallback: bool = False
     """Let destructive calls go to servers that are not primary (weight 50 or more) when no primary is well."""
+
+
+@dataclass(frozen=True)
+class RouterSection(RoutingOptions):
+    """`[router]`: how calls are shared among the servers of a group."""
+
     eject_after: int = 5
     """Failures in a row after which a server gets no calls for a while."""
     eject_error_rate: float = 0.5
@@ -363,9 +369,9 @@ def options(section: type[Any]) -> list[tuple[dataclasses.Field[Any], str]]:
     import ast
     import inspect
 
-    body = cast("ast.ClassDef", ast.parse(inspect.getsource(section)).body[0]).body
+    bodies = (ast.parse(inspect.getsource(part)).body[0] for part in section.__mro__[-2::-1])
     documents: dict[str, str] = {}
-    for here, below in itertools.pairwise(body):
+    for here, below in (pair for body in bodies for pair in itertools.pairwise(cast("ast.ClassDef", body).body)):
         if isinstance(here, ast.AnnAssign) and isinstance(here.target, ast.Name) and isinstance(below, ast.Expr):
             documents[here.target.id] = str(cast("ast.Constant", below.value).value)
     return [(f, documents.get(f.name, "")) for f in dataclasses.fields(section) if f.name not in HIDDEN_FIELDS]

@@ -8,9 +8,8 @@ from typing import ClassVar, get_args
 from trunkline.balance.balancer import DEFAULT_HEALTH
 from trunkline.balance.groups import LoadBalancingStrategy, ServerGroup, ServerInfo
 from trunkline.balance.health import HealthOptions
-from trunkline.balance.metrics import ServerMetrics
-from trunkline.balance.offers import ConflictResolution
-from trunkline.errors import ConfigError
+from trunkline.balance.routing import check_options
+from trunkline.control.unified_tools import ConflictResolution
 from trunkline.events import Event
 
 
@@ -40,25 +39,38 @@ class MultiServerConfig:
     """When failing servers are left out, and how they come back."""
 
     def __post_init__(self) -> None:
-        if self.default_strategy not in get_args(LoadBalancingStrategy):
-            raise _unusable("default_strategy", f"it is one of {', '.join(get_args(LoadBalancingStrategy))}")
-        if self.conflict_resolution not in get_args(ConflictResolution):
-            raise _unusable("conflict_resolution", f"it is one of {', '.join(get_args(ConflictResolution))}")
-        if not (self.health_check_interval > 0 and self.health_check_timeout > 0):
-            raise _unusable("health_check_interval", "it and `health_check_timeout` are above 0")
-        if self.max_failover_retries < 0:
-            raise _unusable("max_failover_retries", "it is 0 or more")
-        if not self.namespace_separator:
-            raise _unusable("namespace_separator", "it has at least one character")
-        if not 0 <= self.retry_ratio <= 1:
-            raise _unusable("retry_ratio", "it is from 0 to 1")
-
-
-def _unusable(option: str, rule: str) -> ConfigError:
-    return ConfigError(f"The manager's option {option!r} is not usable.", hint=f"Note that {rule}.")
+        strategies, policies = get_args(LoadBalancingStrategy), get_args(ConflictResolution)
+        waits = self.health_check_interval > 0 and self.health_check_timeout > 0
+        check_options(
+            "manager",
+            [
+                ("default_strategy", self.default_strategy in strategies, f"it is one of {', '.join(strategies)}"),
+                ("conflict_resolution", self.conflict_resolution in policies, f"it is one of {', '.join(policies)}"),
+                ("health_check_interval", waits, "it and `health_check_timeout` are above 0"),
+                ("max_failover_retries", self.max_failover_retries >= 0, "it is 0 or more"),
+                ("namespace_separator", bool(self.namespace_separator), "it has at least one character"),
+                ("retry_ratio", 0 <= self.retry_ratio <= 1, "it is from 0 to 1"),
+            ],
+        )
 
 
 DEFAULT_MULTI_SERVER_CONFIG = MultiServerConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMetrics:
+    """A server's figures at one moment."""
+
+    active_requests: int = 0
+    total_requests: int = 0
+    completed_requests: int = 0
+    average_response_time: float = 0.0
+    """Seconds, over all completed requests."""
+    error_rate: float = 0.0
+    """From 0 to 1; the last calls count most."""
+    last_health_check: float = 0.0
+    """When it was last asked, on the manager's clock; 0 means never."""
+    is_healthy: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import dataclasses
 import logging
 import time
 
+from trunkline.balance.health import WELL, Health, next_health
 from trunkline.config.options import ServerSpec
-from trunkline.control.health import WELL, Health, next_health
 from trunkline.control.list_store import ListStore
 from trunkline.control.listing import discover, subscribe_filter
 from trunkline.control.merging import name_of

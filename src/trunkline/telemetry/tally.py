@@ -10,6 +10,8 @@ from heapq import nlargest
 
 BOUNDS = tuple(0.0001 * 2 ** (step / 2) for step in range(42))
 """Seconds that part the slots in which calls are counted by how long they took: from 0.1 ms to two minutes."""
+NEWS = 0.1
+"""How much of the error rate the last call is."""
 
 
 def _slots() -> array[int]:
@@ -25,6 +27,8 @@ class Tally:
     """Calls that the server could not be had to answer."""
     tool_errors: int = 0
     """Answers that say the tool itself failed."""
+    error_rate: float = 0.0
+    """Share of failures; the last calls count most."""
     seconds: float = 0.0
     """Time spent on all of them."""
     latest: float = 0.0
@@ -55,7 +59,9 @@ class Tally:
 
     def add(self, other: Tally) -> None:
         """Count another's calls as well."""
-        self.calls += other.calls
+        if calls := self.calls + other.calls:
+            self.error_rate = (self.error_rate * self.calls + other.error_rate * other.calls) / calls
+        self.calls = calls
         self.failures += other.failures
         self.tool_errors += other.tool_errors
         self.seconds += other.seconds
@@ -72,7 +78,10 @@ class Tally:
         self.last_used = now
         if failed:
             self.failures += 1
-        elif tool_error:
+            self.error_rate += NEWS * (1 - self.error_rate)
+            return
+        self.error_rate -= NEWS * self.error_rate
+        if tool_error:
             self.tool_errors += 1
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Literal
 
+from trunkline.balance.health import PATIENCE, SHORT_LIFE, Backoff
 from trunkline.config.options import ServerSpec
 from trunkline.errors import AuthorizationNeededError, BusyError, UnreachableError, UpstreamError
 from trunkline.model import EVERYONE, Answer, Caller, Scope
 from trunkline.tasks import Tasks, open_tasks
-from trunkline.upstream.backoff import PATIENCE, SHORT_LIFE, Backoff
 from trunkline.upstream.connection import Connection, ConnectionEvents
 from trunkline.upstream.http import HttpConnection
 from trunkline.upstream.http1 import HttpClient

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.call.middleware.scene import DESTROYER, READER, WRITER, Person, Recorder, tool
-from trunkline.balance.budget import RetryBudget
+from trunkline.balance.failover import RetryBudget
 from trunkline.call.middleware.chain import CallNext, ToolContext
 from trunkline.call.middleware.integration import ToolIntegrationManager
 from trunkline.call.middleware.retry import create_retry_middleware

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trunkline.balance.budget import RetryBudget
+from trunkline.balance.failover import RetryBudget
 from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware
 from trunkline.call.middleware.confirm import cancelled, refusal
 from trunkline.call.middleware.deadline import create_timeout_middleware

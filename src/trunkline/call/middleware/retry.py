@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
-from trunkline.balance.budget import RetryBudget
+from trunkline.balance.failover import RetryBudget
 from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware
 from trunkline.errors import (
     AuthorizationNeededError,

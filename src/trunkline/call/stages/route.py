@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 from urllib.parse import quote, unquote
 
+from trunkline.balance.groups import ServerWeight
 from trunkline.balance.health import HealthOptions
-from trunkline.balance.member import ServerWeight
-from trunkline.call.router import ToolRouter
-from trunkline.call.routing import RouteContext, RouterConfig
+from trunkline.balance.router import ToolRouter
+from trunkline.balance.routing import RouteContext, RouterConfig
 from trunkline.call.stage import REPEATABLE, Handler
-from trunkline.config.options import GroupSpec, RouterSection
+from trunkline.config.options import GroupSpec, RouterSection, RoutingOptions
 from trunkline.errors import RefusedError
 from trunkline.model import Call, Reply, ServerView, Snapshot, State
 from trunkline.tool import Annotations, Tool
@@ -79,26 +80,18 @@ def _router(group: GroupSpec, config: RouterSection) -> ToolRouter:
         for server in group.servers
         if group.weights or group.priorities
     ]
-    return ToolRouter(
-        RouterConfig(
-            strategy=group.strategy or config.strategy,
-            enable_affinity=config.enable_affinity,
-            affinity_ttl=config.affinity_ttl,
-            category_mapping=config.category_mapping,
-            server_weights=weights,
-            fallback_strategy=config.fallback_strategy,
-            max_retries=config.max_retries,
-            retry_ratio=config.retry_ratio,
-            destructive_fallback=config.destructive_fallback,
-            health=HealthOptions(
-                consecutive_errors=config.eject_after,
-                error_rate=config.eject_error_rate,
-                ejection=config.eject_seconds,
-                max_ejection=max(300.0, config.eject_seconds),
-                slow_start=config.slow_start,
-            ),
-        )
+    health = HealthOptions(
+        consecutive_errors=config.eject_after,
+        error_rate=config.eject_error_rate,
+        ejection=config.eject_seconds,
+        max_ejection=max(300.0, config.eject_seconds),
+        slow_start=config.slow_start,
     )
+    options: dict[str, Any] = {
+        option.name: getattr(config, option.name) for option in dataclasses.fields(RoutingOptions)
+    }
+    options["strategy"] = group.strategy or config.strategy
+    return ToolRouter(RouterConfig(**options, server_weights=weights, health=health))
 
 
 def _tool(call: Call, *, by_category: bool) -> Tool:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from trunkline.balance.groups import ServerInfo
-from trunkline.balance.offers import UnifiedTool
 from trunkline.control.change import ToolChange, ToolChanged
 from trunkline.control.discovery.compatibility import CompatibilityCheckResult, check_tool
 from trunkline.control.discovery.counts import Calls, Count
@@ -27,6 +26,7 @@ from trunkline.control.discovery.tool_index import ToolIndex
 from trunkline.control.discovery.tool_info import EnhancedToolInfo, read_definition, read_entry, read_tool
 from trunkline.control.history import History
 from trunkline.control.multi_server import MultiServerManager
+from trunkline.control.unified_tools import UnifiedTool
 from trunkline.errors import ConfigError, TrunklineError
 from trunkline.events import Emitter
 from trunkline.model import Entry, Snapshot, State

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from trunkline.balance.health import WELL, Health, doubled, next_health
 from trunkline.config.options import ServerSpec
 from trunkline.config.secrets import name_for
 from trunkline.control.change import Chronicle
-from trunkline.control.health import WELL, Health, next_health
 from trunkline.errors import (
     ConfigError,
     ManifestError,
@@ -244,7 +244,7 @@ class Sources:
     def _note(self, kept: _Record, failure: str) -> None:
         kept.health = next_health(kept.health or WELL, failure)
         failures = kept.health.failures
-        kept.again = self._clock() + min(FIRST_PAUSE * 2 ** min(failures - 1, 10), LONGEST_PAUSE) if failures else 0.0
+        kept.again = self._clock() + doubled(FIRST_PAUSE, failures - 1, LONGEST_PAUSE) if failures else 0.0
 
     def health(self, id: str) -> HealthWord:
         """How a source fares: one failure makes it degraded, three in a row unhealthy, a success healthy."""

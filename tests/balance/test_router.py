@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from tests.balance.clock import Clock
-from trunkline.balance.member import ServerWeight
-from trunkline.balance.strategies import STRATEGIES, Strategy
-from trunkline.call.router import ToolRouter, create_tool_router
-from trunkline.call.routing import (
+from trunkline.balance.groups import ServerWeight
+from trunkline.balance.router import ToolRouter, create_tool_router
+from trunkline.balance.routing import (
     DEFAULT_ROUTER_CONFIG,
     AffinityExpired,
     AffinitySet,
@@ -23,6 +22,7 @@ from trunkline.call.routing import (
     RouteFailed,
     RouterConfig,
 )
+from trunkline.balance.strategies import STRATEGIES, Strategy
 from trunkline.errors import ConfigError, NoServerError, UnreachableError, UpstreamTimeoutError
 from trunkline.tool import Annotations, Tool
 
@@ -326,6 +326,17 @@ def test_a_session_returns_to_its_server_when_that_is_well_again() -> None:
 
     made.update_health_status("a", True)
     assert where(made, PING, ANN) == {"a"}
+
+
+def test_a_session_has_a_server_for_each_set_of_candidates() -> None:
+    made = router(strategy="round-robin", enable_affinity=True)
+    for server in ("db1", "db2", "ai1", "ai2"):
+        made.register_server(server, ["database" if server.startswith("db") else "ai"])
+    chat = Tool("chat", category="ai")
+    home, brain = made.route(QUERY, ANN).server_id, made.route(chat, ANN).server_id
+
+    assert where(made, QUERY, ANN) == {home} < {"db1", "db2"}
+    assert where(made, chat, ANN) == {brain} < {"ai1", "ai2"}
 
 
 def test_affinities_are_bounded_expire_and_leave_with_their_server() -> None:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from random import Random
 from typing import Any, TypeVar
 
 from trunkline.balance.affinity import Affinity, AffinityRule
-from trunkline.balance.balancer import Balancer
-from trunkline.balance.budget import RetryBudget
+from trunkline.balance.balancer import Balancer, Lease, Probe, Sleep, open_checks
 from trunkline.balance.candidates import ORDINARY_WEIGHT, Candidates
-from trunkline.balance.failover import failover, safe_to_repeat
-from trunkline.balance.health_checks import Probe, Sleep, check, open_checks
-from trunkline.balance.lease import Lease
-from trunkline.balance.member import MemberOptions, MemberState
-from trunkline.balance.strategies import Strategy
-from trunkline.balance.subset import Subset
-from trunkline.call.routing import (
+from trunkline.balance.failover import RetryBudget, failover, safe_to_repeat
+from trunkline.balance.routing import (
     NO_CONTEXT,
     AffinityExpired,
     AffinitySet,
@@ -32,19 +26,12 @@ from trunkline.call.routing import (
     RouterStats,
     RoutingDecision,
 )
+from trunkline.balance.strategies import MemberState, Strategy
 from trunkline.errors import ConfigError, NoServerError
 from trunkline.events import Emitter
 from trunkline.tool import Tool
 
 T = TypeVar("T")
-
-SURE: Mapping[Strategy, float] = {
-    "round-robin": 0.8,
-    "weighted": 0.8,
-    "least-loaded": 0.9,
-    "failover-only": 0.9,
-    "random": 0.5,
-}
 
 
 class ToolRouter:
@@ -72,9 +59,8 @@ class ToolRouter:
             clock=clock,
             expired=self._affinity_expired,
         )
-        self._circle = Balancer(
+        self._balancer = Balancer(
             health=self.config.health,
-            affinity=self._affinity,
             clock=clock,
             random=random,
             on_health=self._health_changed,
@@ -99,26 +85,30 @@ class ToolRouter:
         written = self._weights.get(server_id)
         weight, priority = (written.weight, written.priority) if written else (ORDINARY_WEIGHT, 0.0)
         # Servers of equal priority are asked by weight.
-        self._circle.add(server_id, MemberOptions(weight=weight, priority=priority - weight / 1000))
+        self._balancer.add(server_id, weight=weight, priority=priority - weight / 1000)
         self._candidates.add(server_id, capabilities, tools)
-        self._circle.forget_slates()
+        self._balancer.close_subsets()
 
     def unregister_server(self, server_id: str) -> bool:
         """Take a server out, with its affinities; calls under way end in peace."""
         self._candidates.remove(server_id)
-        return self._circle.remove(server_id)
+        self._affinity.forget_server(server_id)
+        return self._balancer.remove(server_id)
 
     def route(self, tool: Tool, context: RouteContext = NO_CONTEXT) -> RoutingDecision:
         """Say where a call should go, without counting it as load. Raises `NoServerError`."""
-        lease, slate = self._choose(tool, context, ())
+        lease = self._choose(tool, context, ())
         lease.cancel()
-        return self._decided(tool, lease, slate)
+        decision = _decision(lease)
+        if self._events.hears(RouteDecided):
+            self._events.emit(RouteDecided(tool.name, decision))
+        return decision
 
     def take(self, tool: Tool, context: RouteContext = NO_CONTEXT, *, exclude: Collection[str] = ()) -> Lease:
         """Choose a server and count the call as its load until the lease is done. Raises `NoServerError`."""
-        lease, slate = self._choose(tool, context, exclude)
+        lease = self._choose(tool, context, exclude)
         if self._events.hears(RouteDecided):
-            self._decided(tool, lease, slate)
+            self._events.emit(RouteDecided(tool.name, _decision(lease)))
         return lease
 
     async def run(self, tool: Tool, context: RouteContext, attempt: Callable[[str], Awaitable[T]]) -> T:
@@ -148,21 +138,21 @@ class ToolRouter:
 
     def update_server_load(self, server_id: str, delta: int) -> None:
         """Count load by hand, where no lease does; unknown servers are ignored."""
-        self._circle.shift_load(server_id, delta)
+        self._balancer.shift_load(server_id, delta)
 
     def update_health_status(self, server_id: str, healthy: bool) -> None:
         """Say whether a server is well; unknown servers are ignored."""
-        self._circle.set_healthy(server_id, healthy)
+        self._balancer.set_healthy(server_id, healthy)
 
     def report(self, server_id: str, ok: bool) -> None:
         """Say how a call ended that was made without a lease."""
-        self._circle.report(server_id, ok)
+        self._balancer.report(server_id, ok)
 
     async def check_health(self, probe: Probe) -> dict[str, bool]:
         """Ask every server once, and note who is well."""
-        found = await check(self._circle.names(), probe, timeout=self.config.health_check_timeout)
+        found = await self._balancer.ask(probe, timeout=self.config.health_check_timeout)
         for server_id, healthy in found.items():
-            self._circle.set_healthy(server_id, healthy)
+            self._balancer.set_healthy(server_id, healthy)
         return found
 
     def open_health_checks(self, probe: Probe, *, sleep: Sleep = asyncio.sleep) -> AbstractAsyncContextManager[None]:
@@ -171,7 +161,7 @@ class ToolRouter:
 
     def set_affinity(self, key: str | RouteContext, server_id: str) -> None:
         """Serve a session or user there first; the key is `RouteContext.affinity_key`."""
-        if server_id not in self._circle:
+        if server_id not in self._balancer:
             raise ConfigError(f"There is no server {server_id!r} to keep anybody on.", hint="Register it first.")
         key = key if isinstance(key, str) else key.affinity_key
         if not key:
@@ -189,48 +179,40 @@ class ToolRouter:
 
     def get_stats(self) -> RouterStats:
         """Servers, affinities and loads at this moment."""
-        states = self._circle.states()
+        states = self._balancer.states()
         return RouterStats(
             available_servers=len(states),
-            healthy_servers=sum(self._circle.is_well(name) for name in states),
+            healthy_servers=sum(self._balancer.is_well(name) for name in states),
             active_affinities=len(self._affinity),
             server_loads={name: state.load for name, state in states.items()},
         )
 
     def states(self) -> dict[str, MemberState]:
         """How every server fares, in detail."""
-        return self._circle.states()
+        return self._balancer.states()
 
     def destroy(self) -> None:
         """Forget all affinities; there are no timers to stop."""
         self._affinity.clear()
 
-    def _choose(self, tool: Tool, context: RouteContext, exclude: Collection[str]) -> tuple[Lease, Subset]:
-        circle = self._circle
+    def _choose(self, tool: Tool, context: RouteContext, exclude: Collection[str]) -> Lease:
         key = context.affinity_key if self._sticky else ""
         prefer = self._affinity.servers(key) if key else ()
-        tiers = self._candidates.tiers(tool, context.capabilities, again=bool(exclude))
-        for tier in tiers:
-            slate = circle.slate(tier, tier.names, strategy=tier.strategy, weight=tier.weight)
-            lease = circle.take_from(slate, prefer, exclude)
-            if lease is not None:
-                if key and not lease.pinned and self._affinity.remember(key, lease.server):
-                    self._events.emit(AffinitySet(key, lease.server))
-                return lease, slate
-        raise self._failed(tool, tuple(exclude) or tuple(dict.fromkeys(name for tier in tiers for name in tier.names)))
+        subsets = self._candidates.subsets(tool, context.capabilities, again=bool(exclude))
+        lease = self._balancer.take(*subsets, prefer=prefer, exclude=exclude)
+        if lease is None:
+            asked = dict.fromkeys(name for subset in subsets for name in subset.names)
+            raise self._failed(tool, tuple(exclude) or tuple(asked))
+        if key and not lease.pinned and self._affinity.remember(key, lease.server):
+            self._events.emit(AffinitySet(key, lease.server))
+        return lease
 
     def _well(self, servers: Iterable[str]) -> list[str]:
-        return [name for name in servers if self._circle.is_well(name)]
-
-    def _decided(self, tool: Tool, lease: Lease, slate: Subset) -> RoutingDecision:
-        decision = _decision(lease, slate)
-        if self._events.hears(RouteDecided):
-            self._events.emit(RouteDecided(tool.name, decision))
-        return decision
+        return [name for name in servers if self._balancer.is_well(name)]
 
     def _failed(self, tool: Tool, attempted: tuple[str, ...]) -> NoServerError:
         error = NoServerError(
-            f"No server can take {tool.name!r} (strategy {self.config.strategy}, {len(self._circle)} registered).",
+            f"No server can take {tool.name!r} (strategy {self.config.strategy}, {len(self._balancer)} registered).",
             hint=self._advice(tool),
         )
         if self._events.hears(RouteFailed):
@@ -239,7 +221,7 @@ class ToolRouter:
 
     def _advice(self, tool: Tool) -> str:
         servers = self._candidates.having(tool)
-        if not len(self._circle):
+        if not len(self._balancer):
             return "Register a server."
         if not servers:
             return "No registered server has the tool: check the `tools` they were registered with."
@@ -259,25 +241,24 @@ def create_tool_router(config: RouterConfig | None = None, **options: Any) -> To
     return ToolRouter(config, **options)
 
 
-def _decision(lease: Lease, slate: Subset) -> RoutingDecision:
-    strategy, server = slate.strategy, lease.server
-    if lease.pinned:
-        return RoutingDecision(server, "affinity", 1.0, "Served there before", slate)
+def _decision(lease: Lease) -> RoutingDecision:
+    strategy: Strategy = "affinity" if lease.pinned else lease.subset.strategy
+    weight = lease.subset.weight(lease.member)
     match strategy:
+        case "affinity":
+            confidence, reason = 1.0, "Served there before"
         case "capability-based":
-            score = slate.weight(lease.member)
-            return RoutingDecision(server, strategy, min(1.0, score / 2), f"Capability score: {score:.2f}", slate)
+            confidence, reason = min(1.0, weight / 2), f"Capability score: {weight:.2f}"
         case "priority":
-            weight = slate.weight(lease.member)
-            return RoutingDecision(server, strategy, min(1.0, weight / 100), f"Priority weight: {weight:g}", slate)
+            confidence, reason = min(1.0, weight / 100), f"Priority weight: {weight:g}"
         case "least-loaded":
-            reason = f"Least loaded server (load: {lease.member.load})"
+            confidence, reason = 0.9, f"Least loaded server (load: {lease.member.load})"
         case "weighted":
-            reason = f"Weighted turn (weight: {slate.weight(lease.member):g})"
+            confidence, reason = 0.8, f"Weighted turn (weight: {weight:g})"
         case "failover-only":
-            reason = "First in order that is well"
+            confidence, reason = 0.9, "First in order that is well"
         case "random":
-            reason = "Random selection"
-        case _:
-            reason = "Round-robin selection"
-    return RoutingDecision(server, strategy, SURE.get(strategy, 0.8), reason, slate)
+            confidence, reason = 0.5, "Random selection"
+        case "round-robin":
+            confidence, reason = 0.8, "Round-robin selection"
+    return RoutingDecision(lease.server, strategy, confidence, reason, lease.subset)

@@ -2,80 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, get_args
 
-from trunkline.balance.balancer import DEFAULT_HEALTH
+from trunkline.balance.balancer import DEFAULT_HEALTH, Subset
+from trunkline.balance.groups import ServerWeight
 from trunkline.balance.health import HealthOptions
-from trunkline.balance.member import ServerWeight
 from trunkline.balance.strategies import STRATEGIES, Strategy
-from trunkline.balance.subset import Subset
+from trunkline.config.options import Choice, RoutingOptions
 from trunkline.errors import ConfigError, NoServerError
 from trunkline.events import Event
 
 RoutingStrategy = Strategy
 
 
-def _no_categories() -> Mapping[str, Sequence[str]]:
-    return {}
+def check_options(who: str, rules: Iterable[tuple[str, bool, str]]) -> None:
+    """Refuse the first option whose rule is broken, by its name."""
+    for option, fine, rule in rules:
+        if not fine:
+            raise ConfigError(f"The {who}'s option {option!r} is not usable.", hint=f"Note that {rule}.")
 
 
 @dataclass(frozen=True)
-class RouterConfig:
+class RouterConfig(RoutingOptions):
     """The options of a router."""
 
-    strategy: Strategy = "least-loaded"
-    """Who is chosen among the candidates. `affinity` switches affinity on and chooses by `fallback_strategy`."""
-    enable_affinity: bool = False
-    """Keep a session, or else a user, on one server."""
-    category_mapping: Mapping[str, Sequence[str]] = field(default_factory=_no_categories)
-    """Servers of each category, besides those that registered it as a capability."""
     server_weights: Sequence[ServerWeight] = ()
     """Weights, and what servers can do; an unlisted server has a weight of 50, but is no primary."""
-    fallback_strategy: Strategy = "round-robin"
-    """Who is chosen after a server failed a call."""
-    max_retries: int = 3
-    """Further servers that `run` tries."""
     health_check_interval: float = 30.0
     """Seconds between two rounds of `open_health_checks`."""
     health_check_timeout: float = 5.0
     """Seconds that a health check waits for one server."""
-    affinity_ttl: float = 1800.0
-    """Seconds that an unused affinity is kept."""
     max_affinities: int = 10_000
     """Affinities that are kept; beyond it the one unused longest goes."""
-    destructive_fallback: bool = False
-    """Let a destructive call go to a server that is not primary when no primary is well."""
-    retry_ratio: float = 0.2
-    """Share of the calls that `run` may repeat, besides a few for quiet times."""
     health: HealthOptions = DEFAULT_HEALTH
     """When failing servers are left out, and how they come back."""
 
     def __post_init__(self) -> None:
-        for name in ("strategy", "fallback_strategy"):
-            if getattr(self, name) not in STRATEGIES:
-                raise _unusable(name, f"it is one of {', '.join(STRATEGIES)}")
-        if self.fallback_strategy == "affinity":
-            raise _unusable("fallback_strategy", "it chooses where affinity cannot, so it is another one")
-        if self.max_retries < 0:
-            raise _unusable("max_retries", "it is 0 or more")
-        for name in ("health_check_interval", "health_check_timeout", "affinity_ttl", "max_affinities"):
-            if not getattr(self, name) > 0:
-                raise _unusable(name, "it is above 0")
-        if not 0 <= self.retry_ratio <= 1:
-            raise _unusable("retry_ratio", "it is from 0 to 1")
         listed = [weight.server_id for weight in self.server_weights]
-        if len(set(listed)) < len(listed):
-            raise _unusable("server_weights", "it lists a server once")
+        positive = ("health_check_interval", "health_check_timeout", "affinity_ttl", "max_affinities")
+        choices = get_args(Choice)
+        check_options(
+            "router",
+            [
+                ("strategy", self.strategy in STRATEGIES, f"it is one of {', '.join(STRATEGIES)}"),
+                ("fallback_strategy", self.fallback_strategy in choices, f"it is one of {', '.join(choices)}"),
+                ("max_retries", self.max_retries >= 0, "it is 0 or more"),
+                *((name, getattr(self, name) > 0, "it is above 0") for name in positive),
+                ("retry_ratio", 0 <= self.retry_ratio <= 1, "it is from 0 to 1"),
+                ("server_weights", len(set(listed)) == len(listed), "it lists a server once"),
+            ],
+        )
         categories = {category: tuple(servers) for category, servers in self.category_mapping.items()}
         object.__setattr__(self, "category_mapping", MappingProxyType(categories))
         object.__setattr__(self, "server_weights", tuple(self.server_weights))
-
-
-def _unusable(option: str, rule: str) -> ConfigError:
-    return ConfigError(f"The router's option {option!r} is not usable.", hint=f"Note that {rule}.")
 
 
 DEFAULT_ROUTER_CONFIG = RouterConfig()
@@ -111,12 +93,12 @@ class RoutingDecision:
     strategy: Strategy
     confidence: float
     reason: str
-    slate: Subset = field(repr=False, compare=False)
+    subset: Subset = field(repr=False, compare=False)
 
     @property
     def alternates(self) -> tuple[str, ...]:
         """Who else could take it, in order; found when asked for."""
-        return self.slate.names(exclude=(self.server_id,))
+        return self.subset.ranked(exclude=(self.server_id,))
 
 
 @dataclass(frozen=True, slots=True)
