@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from trunkline.search.stem import stem
-from trunkline.search.tokens import is_filler, is_stop
+from trunkline.search.tokens import is_filler, is_stop, stem
 
 DEFAULT_MIN_SCORE = 0.25
 """Of real queries that a tool answers, fewer than 3 in 100 find nothing above it."""
