@@ -36,7 +36,7 @@ from trunkline.control.history import History
 from trunkline.control.list_store import ListStore
 from trunkline.control.merging import options_of
 from trunkline.control.registry import Changed, Registry
-from trunkline.control.search import Searching
+from trunkline.control.search import Found, ToolSearch
 from trunkline.control.supervisor import Supervisor
 from trunkline.control.views import Views
 from trunkline.errors import ConfigError, ServerRefusedError, UpstreamError
@@ -77,7 +77,6 @@ from trunkline.wire.seal import Seal
 if TYPE_CHECKING:
     from trunkline.authoring.server import MCPServerBase
     from trunkline.control.discovery.manager import EnhancedToolDiscovery
-    from trunkline.control.finding import Found
 
 log = logging.getLogger("trunkline")
 
@@ -100,7 +99,7 @@ class Hub:
         self._registry = Registry(config, self._learn)
         self._views = Views(config)
         self._fleet = Fleet(self._registry, ListStore(config.home), tasks)
-        self._searching = Searching(config.search, config.home, tasks)
+        self._searching = ToolSearch(config.search, config.home, tasks)
         self._hearers: list[Heard] = []
         self._names_of_vendors: dict[str, str] = {}
         self._news = asyncio.Event()
@@ -304,7 +303,7 @@ class Hub:
             self._news.clear()
             snapshot = self.snapshot
             if any(self.view(profile).searching for profile in ("", *self.config.profiles)):
-                await self._searching.index(snapshot)
+                await self._searching.prepare(snapshot)
             await self._news.wait()
 
     def _taught(self, call: Call, well: bool) -> None:
@@ -412,7 +411,7 @@ class Hub:
         left = await self._fleet.dismiss(wanted)
         for name in left:
             self.tallies.forget(name)
-        self._searching.configure(config.search)
+        self._searching = self._searching.configured(config.search)
         self.config = config
         came = self._fleet.enlist(wanted)
         self._join()

@@ -8,7 +8,7 @@ from typing import Any
 from trunkline.cli.open import check_server, opened, read_config, run
 from trunkline.cli.output import first_line, print_json, print_table, say
 from trunkline.config.options import Config
-from trunkline.control.finding import Found
+from trunkline.control.search import Found
 from trunkline.wire.members import decode_object
 
 

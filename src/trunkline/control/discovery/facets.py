@@ -25,7 +25,7 @@ class Facets:
     """An index over tools that do not change; each facet is made when it is first asked for."""
 
     def __init__(self, tools: Iterable[EnhancedToolInfo]) -> None:
-        self.tools = sorted(tools, key=lambda tool: (tool.name.lower(), tool.name, tool.server_id))
+        self.tools = sorted(tools, key=_order)
         self._made: dict[str, dict[Any, int]] = {}
 
     @cached_property
@@ -36,7 +36,7 @@ class Facets:
     @cached_property
     def places(self) -> dict[Key, int]:
         """Where each tool stands."""
-        return {(tool.server_id, tool.name): place for place, tool in enumerate(self.tools)}
+        return {(tool.entry.server, tool.entry.name): place for place, tool in enumerate(self.tools)}
 
     def matching(self, criteria: ToolSearchCriteria, away: Iterable[str] = ()) -> int:
         """The tools that meet the criteria, but for those of servers that are away."""
@@ -89,7 +89,7 @@ class Facets:
         made = self._made.get(name)
         if made is None:
             made = self._made[name] = self._make(
-                _READERS.get(name) or (lambda tool: (getattr(tool.annotations, name),))
+                _READERS.get(name) or (lambda tool: (getattr(tool.entry.annotations, name),))
             )
         return made
 
@@ -133,6 +133,11 @@ class _Texts:
         return found
 
 
+def _order(tool: EnhancedToolInfo) -> tuple[str, str, str]:
+    name = tool.entry.name
+    return name.lower(), name, tool.entry.server
+
+
 def _bits(found: int, length: int) -> bytes:
     """One byte for each, the last one first."""
     return format(found, "b").zfill(length).encode().translate(_TO_BITS)
@@ -148,8 +153,8 @@ def _mask(places: list[int]) -> int:
 
 
 _READERS: dict[str, Callable[[EnhancedToolInfo], Iterable[Any]]] = {
-    "server": lambda tool: (tool.server_id,),
+    "server": lambda tool: (tool.entry.server,),
     "category": lambda tool: (tool.category,),
     "safety": lambda tool: (tool.safety,),
-    "tags": lambda tool: dict.fromkeys(tool.annotations.tags),
+    "tags": lambda tool: dict.fromkeys(tool.entry.annotations.tags),
 }

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trunkline.balance.groups import ServerInfo
 from trunkline.balance.offers import UnifiedTool
 from trunkline.control.change import ToolChange, ToolChanged
 from trunkline.control.discovery.compatibility import CompatibilityCheckResult, check_tool
-from trunkline.control.discovery.counts import Calls, Count
 from trunkline.control.discovery.criteria import EVERYTHING, ToolSearchCriteria, ToolSearchResult
 from trunkline.control.discovery.events import (
     AnnotationsUpdated,
@@ -21,17 +21,17 @@ from trunkline.control.discovery.events import (
     ToolDiscoveryResult,
 )
 from trunkline.control.discovery.facets import Key
-from trunkline.control.discovery.overrides import Override
-from trunkline.control.discovery.paging import ToolPages, as_definition, read_pages, version_of
-from trunkline.control.discovery.tool_index import ToolIndex
+from trunkline.control.discovery.tool_index import Calls, ToolIndex
 from trunkline.control.discovery.tool_info import EnhancedToolInfo, read_definition, read_entry, read_tool
 from trunkline.control.history import History
+from trunkline.control.listing import as_definition, read_client_tools, version_of
 from trunkline.control.multi_server import MultiServerManager
 from trunkline.errors import ConfigError, TrunklineError
 from trunkline.events import Audible, Emitter
 from trunkline.model import Entry, Snapshot, State
-from trunkline.tool import Annotations, Safety
-from trunkline.tools.annotations import validate_annotations
+from trunkline.telemetry.tally import BOUNDS, Tally
+from trunkline.tool import UNKNOWN, Annotations, Safety
+from trunkline.tools.annotations import merge_annotations, validate_annotations
 from trunkline.wire.members import decode_object
 
 
@@ -55,10 +55,10 @@ class EnhancedToolDiscovery(Audible):
         self._events = Emitter(ToolDiscovered, AnnotationsUpdated, ToolChanged)
         self.history.on(ToolChanged, self._events.emit)
         self._clock = clock
-        self._counts: dict[Key, Count] = {}
+        self._tallies: dict[Key, Tally] = {}
         self._counts_here = calls is None
-        self._catalogue = ToolIndex(calls or (lambda: self._counts))
-        self._said: dict[Key, Override] = {}
+        self._catalogue = ToolIndex(calls or (lambda: self._tallies))
+        self._overrides: dict[Key, _Override] = {}
         self._discovering: set[str] = set()
         self._unfed: set[str] = set()
         """Servers whose tools the manager does not know yet."""
@@ -82,14 +82,14 @@ class EnhancedToolDiscovery(Audible):
         self._discovering.add(server_id)
         try:
             async with asyncio.timeout(timeout):
-                pages = await read_pages(client)
+                listed, problem = await read_client_tools(client)
             version = server_version or version_of(client)
             # In a thread: ten thousand tools take half a second to read.
-            tools, warnings = await asyncio.to_thread(_read_all, server_id, pages, version)
-            known = self._take(server_id, tools, whole=not pages.problem)
-            await self.history.note(server_id, [tool.definition for tool in tools], whole=not pages.problem)
+            tools, warnings = await asyncio.to_thread(_read_all, server_id, listed, version)
+            known = self._take(server_id, tools, whole=not problem)
+            await self.history.note(server_id, [tool.definition for tool in tools], whole=not problem)
             took = time.monotonic() - started
-            return ToolDiscoveryResult(True, server_id, known, took, warnings=tuple(warnings))
+            return ToolDiscoveryResult(True, server_id, known, took, warnings=(*filter(None, (problem,)), *warnings))
         except TimeoutError:
             error = f"Discovery timeout: server {server_id!r} did not list its tools within {timeout:g}s."
         except TrunklineError as refused:
@@ -109,7 +109,7 @@ class EnhancedToolDiscovery(Audible):
     def clear_server_tools(self, server_id: str) -> None:
         """Forget a server's tools, what was said of them, and how their calls went."""
         for name in self._catalogue.servers.get(server_id, {}):
-            self._said.pop((server_id, name), None)
+            self._overrides.pop((server_id, name), None)
         self._followed.pop(server_id, None)
         self._put(server_id, [])
         self._feed()
@@ -126,7 +126,8 @@ class EnhancedToolDiscovery(Audible):
         key = server_id, tool_name
         if key not in self._catalogue.tools:
             return False
-        self._counts.setdefault(key, Count()).add(seconds, success=success)
+        tally = self._tallies.setdefault(key, Tally())
+        tally.count(seconds, bisect_left(BOUNDS, seconds), self._clock(), failed=False, tool_error=not success)
         return True
 
     def update_tool_annotations(
@@ -143,11 +144,9 @@ class EnhancedToolDiscovery(Audible):
         tool = self._catalogue.tools.get(key)
         if tool is None:
             return False
-        said = (
-            Override(annotations, alone=True) if replace_all else self._said.get(key, Override()).and_also(annotations)
-        )
-        self._said[key] = said
-        changed = replace(tool, annotations=said.over(tool.annotations))
+        before = _Override(alone=True) if replace_all else self._overrides.get(key, _Override())
+        self._overrides[key] = override = before.and_also(annotations)
+        changed = tool.annotated(override.over(tool.annotations))
         self._catalogue.change(changed)
         self._unfed.add(server_id)
         self._events.emit(AnnotationsUpdated(server_id, tool_name, changed.annotations, self._clock()))
@@ -162,7 +161,7 @@ class EnhancedToolDiscovery(Audible):
         ready = {name for name, view in snapshot.servers.items() if view.state in (State.READY, State.DEGRADED)}
         away = {server for server in offered if ready.isdisjoint((server, *members.get(server, ())))}
         self._catalogue.away = (self._catalogue.away - offered.keys()) | away
-        self._catalogue.calls.members = members
+        self._catalogue.members = members
         for server, entries in offered.items():
             self._follow_server(server, entries, _version(snapshot, (server, *members.get(server, ()))))
 
@@ -255,17 +254,17 @@ class EnhancedToolDiscovery(Audible):
             self._announce(self._catalogue.tools[server, name] for name in read if name not in known)
 
     def _put(self, server_id: str, tools: Iterable[EnhancedToolInfo]) -> None:
-        said = self._said
+        overrides = self._overrides
         heeded = [
-            replace(tool, annotations=said[key].over(tool.annotations))
-            if (key := (server_id, tool.name)) in said
+            tool.annotated(overrides[key].over(tool.annotations))
+            if (key := (server_id, tool.name)) in overrides
             else tool
             for tool in tools
         ]
         self._catalogue.put(server_id, heeded)
         self._unfed.add(server_id)
-        for key in [key for key in self._counts if key[0] == server_id and key not in self._catalogue.tools]:
-            del self._counts[key]
+        for key in [key for key in self._tallies if key[0] == server_id and key not in self._catalogue.tools]:
+            del self._tallies[key]
 
     def _feed(self) -> None:
         """Let the manager know the tools of servers that changed."""
@@ -288,13 +287,40 @@ class EnhancedToolDiscovery(Audible):
                 self._events.emit(ToolDiscovered(tool.server_id, tool.name, tool.annotations, now))
 
 
-def _read_all(server_id: str, pages: ToolPages, version: str) -> tuple[list[EnhancedToolInfo], list[str]]:
-    """The tools of some pages; one odd definition must hide no other."""
+@dataclass(frozen=True, slots=True)
+class _Override:
+    """What somebody said of a tool's behaviour, which outranks what its server says."""
+
+    annotations: Annotations = UNKNOWN
+    alone: bool = False
+    """Nothing else counts."""
+
+    def and_also(self, more: Annotations) -> _Override:
+        """The same with more said; the later wins."""
+        return replace(self, annotations=_overlaid(self.annotations, more))
+
+    def over(self, known: Annotations) -> Annotations:
+        """What is to be gone by."""
+        return self.annotations if self.alone else _overlaid(known, self.annotations)
+
+
+def _overlaid(below: Annotations, above: Annotations) -> Annotations:
+    """Both merged; where they contradict each other, what lies below gives way."""
+    drop: dict[str, Any] = {}
+    if above.read_only_hint and above.destructive_hint is None and below.destructive_hint:
+        drop = {"destructive_hint": False, "requires_confirmation": None}
+    if above.destructive_hint and above.read_only_hint is None and below.read_only_hint:
+        drop = {"read_only_hint": False, "requires_confirmation": None}
+    return merge_annotations(replace(below, **drop) if drop else below, above)
+
+
+def _read_all(server_id: str, listed: Iterable[Any], version: str) -> tuple[list[EnhancedToolInfo], list[str]]:
+    """The tools that were listed; one odd definition must hide no other."""
     found: dict[str, EnhancedToolInfo] = {}
-    warnings = [pages.problem] if pages.problem else []
-    for listed in pages.tools:
+    warnings: list[str] = []
+    for one in listed:
         try:
-            tool = read_definition(server_id, as_definition(listed), server_version=version)
+            tool = read_definition(server_id, as_definition(one), server_version=version)
         except TrunklineError as error:
             warnings.append(str(error))
         else:
