@@ -98,8 +98,8 @@ class ToolSearch:
         self._opening, self._following = asyncio.Lock(), asyncio.Lock()
         self.index: SearchIndex[Entry] | None = None
         """What is searched, if anybody did."""
-        self._by_words = section.strategy not in ("semantic", "hybrid")
-        """Whether nothing is left to be learned about what tools mean."""
+        self._deepened = section.strategy not in ("semantic", "hybrid")
+        """Whether nothing is left to be read of what tools mean."""
         self._work: list[asyncio.Task[None]] = []
         """What computes vectors meanwhile."""
         self._learned = Learned()
@@ -124,8 +124,8 @@ class ToolSearch:
         """The tools of a snapshot that fit best, when all that the newest has is indexed; none if nothing does."""
         index = await self._open()
         await self._follow(index, newest)
-        if not self._by_words:
-            self._by_words = True
+        if not self._deepened:
+            self._deepened = True
             self._work.append(self._tasks.start(self._deepen(index), name="meanings of tools"))
         wanted = self._admitted(index, among, servers, safety, askable)
         boost = self._learned.boost(user, thread) if self._section.learn else None
@@ -155,9 +155,9 @@ class ToolSearch:
         async with self._opening:
             if self.index is None:
                 index = SearchIndex(self._finder(), self._text, lambda one, other: one.definition == other.definition)
-                if not (shallow or self._by_words):
-                    self._by_words = True
+                if not (shallow or self._deepened):
                     await self._deepen(index)
+                    self._deepened = True
                 self.index = index
             return self.index
 

@@ -6,8 +6,10 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, get_args
 
+from trunkline.config.options import SearchSection, SearchStrategy
 from trunkline.errors import ConfigError
 from trunkline.search.bm25 import Bm25Index
 from trunkline.search.calibrate import DEFAULT_MIN_SCORE
@@ -30,14 +32,12 @@ _SHORT = 6
 _FEWEST = 2
 """Fewer telling words make no step of their own; they stay with the step before."""
 
-StrategyName = Literal["regex", "bm25", "semantic", "hybrid"]
-
 
 @dataclass(frozen=True, slots=True)
 class SearchConfig:
     """How tools are searched."""
 
-    strategy: StrategyName = "hybrid"
+    strategy: SearchStrategy = SearchSection.strategy
     """`regex`, `bm25`, `semantic` or `hybrid`; without vectors, `hybrid` and `semantic` search as `bm25` does."""
     limit: int = 10
     """How many tools are found at most."""
@@ -45,13 +45,14 @@ class SearchConfig:
     """What scores less is not found; 0 finds whatever has a word in common."""
     decompose: bool = True
     """Whether a long prompt is also searched step by step."""
-    query_timeout: float = 0.3
+    query_timeout: float = SearchSection.query_timeout
     """Seconds that a search waits for the vector of its query."""
 
     def __post_init__(self) -> None:
-        if self.strategy not in get_args(StrategyName):
+        if self.strategy not in get_args(SearchStrategy):
+            names = ", ".join(get_args(SearchStrategy))
             raise ConfigError(
-                f"There is no search strategy {self.strategy!r}.", hint=f"Set `strategy` to one of {_names()}."
+                f"There is no search strategy {self.strategy!r}.", hint=f"Set `strategy` to one of {names}."
             )
         if self.limit < 1:
             raise ConfigError(f"`limit` is {self.limit}.", hint="Find at least 1 tool.")
@@ -104,12 +105,13 @@ class Finder:
 
         An empty list means that nothing fits.
         """
-        config = self._asked(limit, min_score)
+        asked = {"limit": limit, "min_score": min_score}
+        config = replace(self.config, **{name: value for name, value in asked.items() if value is not None})
         if not isinstance(query, str):
             return search_each(self._index, query, limit=config.limit, min_score=config.min_score, only=only)
         steps = config.decompose and config.strategy != "regex"
-        search = search_steps if steps else _search_whole
-        hits = search(self._index, query, limit=config.limit, min_score=config.min_score, only=only)
+        search = partial(search_steps, self._index) if steps else self._index.search
+        hits = search(query, limit=config.limit, min_score=config.min_score, only=only)
         if boost is None and self._usage is not None:
             boost = self._usage.boost
         return hits if boost is None else _taught(hits, boost)
@@ -129,17 +131,8 @@ class Finder:
             await self._vectors.prepare(map(_with_parts, queries), timeout=self.config.query_timeout)
         return self.search(query, limit=limit, min_score=min_score, only=only, boost=boost)
 
-    def _asked(self, limit: int | None, min_score: float | None) -> SearchConfig:
-        if limit is None and min_score is None:
-            return self.config
-        return replace(
-            self.config,
-            limit=self.config.limit if limit is None else limit,
-            min_score=self.config.min_score if min_score is None else min_score,
-        )
 
-
-def _index(strategy: StrategyName, vectors: Vectors | None) -> Index:
+def _index(strategy: SearchStrategy, vectors: Vectors | None) -> Index:
     if strategy == "regex":
         return RegexIndex()
     if strategy == "bm25" or vectors is None:
@@ -214,10 +207,6 @@ def _with_parts(query: str) -> list[str]:
     return [query, *steps] if len(steps) > 1 else [query]
 
 
-def _search_whole(index: Index, query: str, *, limit: int, min_score: float, only: Only = None) -> list[Hit]:
-    return index.search(query, limit=limit, min_score=min_score, only=only)
-
-
 def _taught(hits: list[Hit], gained: Boost) -> list[Hit]:
     """The same hits; those that lately served pass others that are hardly better."""
     ranked: list[tuple[float, Hit]] = []
@@ -232,10 +221,6 @@ def _taught(hits: list[Hit], gained: Boost) -> list[Hit]:
         ranked.append((height + boost, hit))
     ranked.sort(key=lambda pair: -pair[0])
     return [hit for _, hit in ranked]
-
-
-def _names() -> str:
-    return ", ".join(get_args(StrategyName))
 
 
 _BREAK = re.compile(

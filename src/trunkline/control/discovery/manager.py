@@ -20,8 +20,7 @@ from trunkline.control.discovery.events import (
     ToolDiscovered,
     ToolDiscoveryResult,
 )
-from trunkline.control.discovery.facets import Key
-from trunkline.control.discovery.tool_index import Calls, ToolIndex
+from trunkline.control.discovery.tool_index import Calls, Key, ToolIndex
 from trunkline.control.discovery.tool_info import EnhancedToolInfo, read_definition, read_entry, read_tool
 from trunkline.control.history import History
 from trunkline.control.listing import as_definition, read_client_tools, version_of
@@ -57,7 +56,7 @@ class EnhancedToolDiscovery(Audible):
         self._clock = clock
         self._tallies: dict[Key, Tally] = {}
         self._counts_here = calls is None
-        self._catalogue = ToolIndex(calls or (lambda: self._tallies))
+        self._index = ToolIndex(calls or (lambda: self._tallies))
         self._overrides: dict[Key, _Override] = {}
         self._discovering: set[str] = set()
         self._unfed: set[str] = set()
@@ -108,7 +107,7 @@ class EnhancedToolDiscovery(Audible):
 
     def clear_server_tools(self, server_id: str) -> None:
         """Forget a server's tools, what was said of them, and how their calls went."""
-        for name in self._catalogue.servers.get(server_id, {}):
+        for name in self._index.servers.get(server_id, {}):
             self._overrides.pop((server_id, name), None)
         self._followed.pop(server_id, None)
         self._put(server_id, [])
@@ -116,15 +115,15 @@ class EnhancedToolDiscovery(Audible):
 
     def set_available(self, server_id: str, available: bool) -> None:
         """Say whether a server can be reached; its tools stay known."""
-        away = self._catalogue.away
-        self._catalogue.away = away - {server_id} if available else away | {server_id}
+        away = self._index.away
+        self._index.away = away - {server_id} if available else away | {server_id}
 
     def record_call(self, server_id: str, tool_name: str, seconds: float, *, success: bool = True) -> bool:
         """Count a call that ended; false when there is no such tool. A hub counts its calls itself."""
         if not self._counts_here:
             raise ConfigError("These calls are counted elsewhere.", hint="Do not record them a second time.")
         key = server_id, tool_name
-        if key not in self._catalogue.tools:
+        if key not in self._index.tools:
             return False
         tally = self._tallies.setdefault(key, Tally())
         tally.count(seconds, bisect_left(BOUNDS, seconds), self._clock(), failed=False, tool_error=not success)
@@ -141,13 +140,13 @@ class EnhancedToolDiscovery(Audible):
         if wrong:
             raise ConfigError(f"These annotations cannot be used: {wrong[0]}", hint="Correct or remove them.")
         key = server_id, tool_name
-        tool = self._catalogue.tools.get(key)
+        tool = self._index.tools.get(key)
         if tool is None:
             return False
         before = _Override(alone=True) if replace_all else self._overrides.get(key, _Override())
         self._overrides[key] = override = before.and_also(annotations)
         changed = tool.annotated(override.over(tool.annotations))
-        self._catalogue.change(changed)
+        self._index.change(changed)
         self._unfed.add(server_id)
         self._events.emit(AnnotationsUpdated(server_id, tool_name, changed.annotations, self._clock()))
         return True
@@ -160,8 +159,8 @@ class EnhancedToolDiscovery(Audible):
             offered.setdefault(entry.server, {})[entry.name] = entry
         ready = {name for name, view in snapshot.servers.items() if view.state in (State.READY, State.DEGRADED)}
         away = {server for server in offered if ready.isdisjoint((server, *members.get(server, ())))}
-        self._catalogue.away = (self._catalogue.away - offered.keys()) | away
-        self._catalogue.members = members
+        self._index.away = (self._index.away - offered.keys()) | away
+        self._index.members = members
         for server, entries in offered.items():
             self._follow_server(server, entries, _version(snapshot, (server, *members.get(server, ()))))
 
@@ -171,22 +170,22 @@ class EnhancedToolDiscovery(Audible):
         """The tools that meet every criterion; give an object, or the criteria by name, or both."""
         started = time.monotonic()
         criteria = replace(criteria, **options) if options else criteria
-        tools, total, scores = self._catalogue.search(criteria)
+        tools, total, scores = self._index.search(criteria)
         fits = tuple(scores[tool.server_id, tool.name] for tool in tools) if scores else ()
         return ToolSearchResult(tuple(tools), total, criteria, time.monotonic() - started, fits)
 
     def get_tool(self, server_id: str, tool_name: str) -> EnhancedToolInfo | None:
         """One tool, if it is known."""
-        tool = self._catalogue.tools.get((server_id, tool_name))
-        return self._catalogue.now([tool])[0] if tool is not None else None
+        tool = self._index.tools.get((server_id, tool_name))
+        return self._index.now([tool])[0] if tool is not None else None
 
     def get_all_tools(self) -> list[EnhancedToolInfo]:
         """Every tool that is known, server by server."""
-        return self._catalogue.now(tool for tools in self._catalogue.servers.values() for tool in tools.values())
+        return self._index.now(tool for tools in self._index.servers.values() for tool in tools.values())
 
     def get_server_tools(self, server_id: str) -> list[EnhancedToolInfo]:
         """The tools of one server, in its own order."""
-        return self._catalogue.now(self._catalogue.servers.get(server_id, {}).values())
+        return self._index.now(self._index.servers.get(server_id, {}).values())
 
     def get_tools_by_safety_level(self, level: Safety) -> list[EnhancedToolInfo]:
         """The tools of one level, by name; every tool is of one level only."""
@@ -215,7 +214,7 @@ class EnhancedToolDiscovery(Audible):
 
     def get_statistics(self) -> DiscoveryStatistics:
         """The catalogue in numbers."""
-        return self._catalogue.statistics()
+        return self._index.statistics()
 
     async def get_changes(self, server_id: str = "", tool_name: str = "", *, limit: int = 0) -> list[ToolChange]:
         """How tools changed, the newest first; 0 sets no limit."""
@@ -224,7 +223,7 @@ class EnhancedToolDiscovery(Audible):
     def _take(self, server_id: str, tools: Sequence[EnhancedToolInfo], *, whole: bool) -> tuple[EnhancedToolInfo, ...]:
         """A discovery came to its end."""
         found = {tool.name: tool for tool in tools}
-        before = self._catalogue.servers.get(server_id, {})
+        before = self._index.servers.get(server_id, {})
         # What a list that does not end left out may still be there.
         self._put(server_id, (found if whole else before | found).values())
         try:
@@ -234,12 +233,12 @@ class EnhancedToolDiscovery(Audible):
             self._unfed.discard(server_id)
             raise
         self.set_available(server_id, True)
-        known = self._catalogue.now(self._catalogue.tools[server_id, name] for name in found)
+        known = self._index.now(self._index.tools[server_id, name] for name in found)
         self._announce(known)
         return tuple(known)
 
     def _follow_server(self, server: str, entries: Mapping[str, Entry], version: str) -> None:
-        known = self._catalogue.servers.get(server, {})
+        known = self._index.servers.get(server, {})
         before = self._followed.get(server, {})
         self._followed[server] = {name: (entry, version) for name, entry in entries.items()}
         read = {
@@ -251,7 +250,7 @@ class EnhancedToolDiscovery(Audible):
             del self._followed[server]
         if read or len(before) != len(entries):
             self._put(server, [read.get(name) or known[name] for name in entries])
-            self._announce(self._catalogue.tools[server, name] for name in read if name not in known)
+            self._announce(self._index.tools[server, name] for name in read if name not in known)
 
     def _put(self, server_id: str, tools: Iterable[EnhancedToolInfo]) -> None:
         overrides = self._overrides
@@ -261,15 +260,15 @@ class EnhancedToolDiscovery(Audible):
             else tool
             for tool in tools
         ]
-        self._catalogue.put(server_id, heeded)
+        self._index.put(server_id, heeded)
         self._unfed.add(server_id)
-        for key in [key for key in self._tallies if key[0] == server_id and key not in self._catalogue.tools]:
+        for key in [key for key in self._tallies if key[0] == server_id and key not in self._index.tools]:
             del self._tallies[key]
 
     def _feed(self) -> None:
         """Let the manager know the tools of servers that changed."""
         for server_id in tuple(self._unfed):
-            tools = [tool.as_tool() for tool in self._catalogue.servers.get(server_id, {}).values()]
+            tools = [tool.as_tool() for tool in self._index.servers.get(server_id, {}).values()]
             if not tools and server_id in self._fed:
                 self._fed.discard(server_id)
                 self.manager.remove_server(server_id)

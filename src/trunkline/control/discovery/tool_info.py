@@ -92,17 +92,17 @@ class EnhancedToolInfo:
     @property
     def input_schema(self) -> dict[str, Any]:
         """What it takes."""
-        return _object(decode_object(self.definition).get("inputSchema"))
+        return self._member("inputSchema")
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
         """What it answers, if it says so."""
-        return _object(decode_object(self.definition).get("outputSchema")) or None
+        return self._member("outputSchema") or None
 
     @property
     def metadata(self) -> dict[str, Any]:
         """Its `_meta`."""
-        return _object(decode_object(self.definition).get("_meta"))
+        return self._member("_meta")
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -133,6 +133,9 @@ class EnhancedToolInfo:
         return EnhancedToolInfo(
             self.entry, self.description, self.category, self.version, self.deprecated, available, stats
         )
+
+    def _member(self, name: str) -> dict[str, Any]:
+        return _object(decode_object(self.definition).get(name))
 
 
 def read_definition(server_id: str, definition: Mapping[str, Any], *, server_version: str = "") -> EnhancedToolInfo:
