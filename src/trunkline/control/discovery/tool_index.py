@@ -74,9 +74,9 @@ class ToolIndex:
             return list(tools)
         found: list[EnhancedToolInfo] = []
         for tool in tools:
-            key = server, _ = tool.entry.server, tool.entry.name
+            key = tool.server_id, tool.name
             tally = calls.get(key)
-            available = server not in away
+            available = tool.server_id not in away
             if tally is not None or not available:
                 latest = made.get(key, tool)
                 total = tally.calls if tally is not None else 0
@@ -113,7 +113,7 @@ class ToolIndex:
             tools_by_server={server: len(found) for server, found in self.servers.items()},
             tools_by_category=dict(Counter(tool.category for tool in tools)),
             tools_by_safety_level={level: levels[level] for level in get_args(Safety)},
-            tools_with_annotations=sum(tool.annotations != UNKNOWN for tool in tools),
+            tools_with_annotations=sum(tool.entry.annotations != UNKNOWN for tool in tools),
             deprecated_tools=sum(tool.deprecated for tool in tools),
             total_calls=calls.total_calls,
             successful_calls=calls.successful_calls,
@@ -154,8 +154,8 @@ class ToolIndex:
             self._indexed = True
         keys = None if only is None else [_text_key(tool) for tool in only]
         hits = self._words.finder.search(query, limit=len(self.tools), only=keys)
-        found = ((self._words.tools[hit.key].entry, hit.score) for hit in hits)
-        return {(entry.server, entry.name): score for entry, score in found}
+        found = ((self._words.tools[hit.key], hit.score) for hit in hits)
+        return {(tool.server_id, tool.name): score for tool, score in found}
 
     def _calls_now(self) -> Calls:
         """How calls went, those of a group's members under its own name."""
@@ -202,8 +202,7 @@ def _text(key: str, tool: EnhancedToolInfo) -> ToolText:
 
 def _text_key(tool: EnhancedToolInfo) -> str:
     # The length tells where the server's name ends, whatever stands in it.
-    entry = tool.entry
-    return f"{len(entry.server)}/{entry.server}/{entry.name}"
+    return f"{len(tool.server_id)}/{tool.server_id}/{tool.name}"
 
 
 class Facets:
@@ -213,7 +212,7 @@ class Facets:
     """
 
     def __init__(self, tools: Iterable[EnhancedToolInfo]) -> None:
-        self.tools = sorted(tools, key=_order)
+        self.tools = sorted(tools, key=lambda tool: (tool.name.lower(), tool.name, tool.server_id))
         self._made: dict[str, dict[Any, int]] = {}
 
     @cached_property
@@ -224,7 +223,7 @@ class Facets:
     @cached_property
     def places(self) -> dict[Key, int]:
         """Where each tool stands."""
-        return {(tool.entry.server, tool.entry.name): place for place, tool in enumerate(self.tools)}
+        return {(tool.server_id, tool.name): place for place, tool in enumerate(self.tools)}
 
     def matching(self, criteria: ToolSearchCriteria, away: Iterable[str] = ()) -> int:
         """The tools that meet the criteria, but for those of servers that are away."""
@@ -321,11 +320,6 @@ class _Texts:
         return found
 
 
-def _order(tool: EnhancedToolInfo) -> tuple[str, str, str]:
-    name = tool.entry.name
-    return name.lower(), name, tool.entry.server
-
-
 def _bits(found: int, length: int) -> bytes:
     """One byte for each, the last one first."""
     return format(found, "b").zfill(length).encode().translate(_TO_BITS)
@@ -341,7 +335,7 @@ def _mask(places: list[int]) -> int:
 
 
 _READERS: dict[str, Callable[[EnhancedToolInfo], Iterable[Any]]] = {
-    "server": lambda tool: (tool.entry.server,),
+    "server": lambda tool: (tool.server_id,),
     "category": lambda tool: (tool.category,),
     "safety": lambda tool: (tool.safety,),
     "tags": lambda tool: dict.fromkeys(tool.entry.annotations.tags),

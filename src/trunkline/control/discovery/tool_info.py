@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from trunkline.model import Entry
+from trunkline.model import NOTHING, Entry
 from trunkline.tool import Annotations, Safety, Tool
 from trunkline.tools.annotations import effective, get_tool_safety_level, requires_confirmation
 from trunkline.tools.categories import GENERAL, infer_category
@@ -36,11 +36,15 @@ class ToolStats:
 NO_CALLS = ToolStats()
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class EnhancedToolInfo:
     """An entry at one moment. What is read from `definition` is made anew each time, so nobody can change it here."""
 
-    entry: Entry
+    # These two are the entry's: whole lists of tools are gone through by them, and the way by the entry costs a third.
+    name: str
+    server_id: str
+    """The server, or the group, that offers it."""
+    entry: Entry = field(repr=False)
     """What is known of it wherever tools are listed."""
     description: str = ""
     category: str = GENERAL
@@ -50,19 +54,6 @@ class EnhancedToolInfo:
     is_available: bool = True
     """Whether its server can be reached."""
     stats: ToolStats = NO_CALLS
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r} of {self.server_id!r}>"
-
-    @property
-    def name(self) -> str:
-        """What its server calls it."""
-        return self.entry.name
-
-    @property
-    def server_id(self) -> str:
-        """The server, or the group, that offers it."""
-        return self.entry.server
 
     @property
     def shown(self) -> str:
@@ -131,7 +122,15 @@ class EnhancedToolInfo:
     def at(self, stats: ToolStats, *, available: bool) -> EnhancedToolInfo:
         """The same at another moment; spelled out, since `replace` takes four times as long."""
         return EnhancedToolInfo(
-            self.entry, self.description, self.category, self.version, self.deprecated, available, stats
+            self.name,
+            self.server_id,
+            self.entry,
+            self.description,
+            self.category,
+            self.version,
+            self.deprecated,
+            available,
+            stats,
         )
 
     def _member(self, name: str) -> dict[str, Any]:
@@ -140,34 +139,39 @@ class EnhancedToolInfo:
 
 def read_definition(server_id: str, definition: Mapping[str, Any], *, server_version: str = "") -> EnhancedToolInfo:
     """The tool of an MCP definition; its server's own hints outrank what its words tell. ConfigError without a name."""
-    return _info(read(definition, Ledger()), server_id, definition, server_version)
+    return _outside(read(definition, Ledger()), server_id, definition, server_version)
 
 
 def read_tool(server_id: str, tool: Tool) -> EnhancedToolInfo:
     """The tool of a server that is described in Python."""
-    return _info(tool, server_id, to_mcp_tool(tool, infer_annotations=False).value | {"name": tool.name}, "")
+    return _outside(tool, server_id, to_mcp_tool(tool, infer_annotations=False).value | {"name": tool.name}, "")
 
 
 def read_entry(entry: Entry, *, server_version: str = "") -> EnhancedToolInfo:
     """A tool of the hub, as the snapshot has it."""
-    definition = decode_object(entry.definition)
+    return _info(entry, decode_object(entry.definition), server_version)
+
+
+def _outside(tool: Tool, server_id: str, definition: Mapping[str, Any], version: str) -> EnhancedToolInfo:
+    """A tool that is in no hub, by the entry that it would have in one."""
+    hints = effective(tool.annotations, tool.name, tool.description, tool.input_schema)
+    entry = Entry(tool.name, server_id, tool.name, _encoded(definition), NOTHING, annotations=hints)
+    return _info(entry, definition, version)
+
+
+def _info(entry: Entry, definition: Mapping[str, Any], version: str) -> EnhancedToolInfo:
     tool = _tool(entry, definition)
     # Servers say so here or there, with `true` or with a text about what to use instead.
     deprecated = definition.get("deprecated") or _meta_value(tool.meta, "deprecated")
     return EnhancedToolInfo(
+        entry.name,
+        entry.server,
         entry,
         tool.description,
         tool.category or infer_category(tool.name, tool.description),
-        _text(_meta_value(tool.meta, "version")) or server_version,
+        _text(_meta_value(tool.meta, "version")) or version,
         deprecated is True or bool(_text(deprecated)),
     )
-
-
-def _info(tool: Tool, server_id: str, definition: Mapping[str, Any], version: str) -> EnhancedToolInfo:
-    """What is known of a tool outside a hub: the entry that it would have in one."""
-    hints = effective(tool.annotations, tool.name, tool.description, tool.input_schema)
-    entry = Entry(tool.name, server_id, tool.name, _encoded(definition), annotations=hints)
-    return read_entry(entry, server_version=version)
 
 
 def _tool(entry: Entry, definition: Mapping[str, Any]) -> Tool:
