@@ -16,8 +16,7 @@ from itertools import cycle
 
 from trunkline.search.bm25 import Bm25Index
 from trunkline.search.builtin import builtin_embedder
-from trunkline.search.decompose import parts, search_steps
-from trunkline.search.finder import Finder
+from trunkline.search.finder import Finder, parts, search_steps
 from trunkline.search.index import Index
 from trunkline.search.regex import RegexIndex
 from trunkline.search.text import ToolText

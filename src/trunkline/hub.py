@@ -30,7 +30,7 @@ from trunkline.wire.questions import not_asked, read_input_required
 if TYPE_CHECKING:
     from trunkline.authoring.server import MCPServerBase
     from trunkline.control.discovery.manager import EnhancedToolDiscovery
-    from trunkline.control.finding import Found
+    from trunkline.control.search import Found
 
 
 class Hub:

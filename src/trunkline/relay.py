@@ -32,7 +32,7 @@ from trunkline.control.history import History
 from trunkline.control.list_store import ListStore
 from trunkline.control.merging import options_of
 from trunkline.control.registry import Changed, Registry
-from trunkline.control.search import Searching
+from trunkline.control.search import Found, ToolSearch
 from trunkline.control.supervisor import Supervisor
 from trunkline.control.views import Views
 from trunkline.errors import ConfigError, UpstreamError
@@ -53,7 +53,6 @@ from trunkline.wire.seal import Seal
 
 if TYPE_CHECKING:
     from trunkline.authoring.server import MCPServerBase
-    from trunkline.control.finding import Found
 
 Heard = Callable[[str, str, str, bytes], None]
 """Takes what a server said outside a call: server, owner of the connection or empty, method, params."""
@@ -88,7 +87,7 @@ class Relay:
         self._registry = Registry(config, self._learn)
         self._views = Views(config)
         self._fleet = Fleet(self._registry, ListStore(config.home), tasks)
-        self._searching = Searching(config.search, config.home, tasks)
+        self._searching = ToolSearch(config.search, config.home, tasks)
         self._hearers: list[Heard] = []
         self._followers: list[Callable[[Snapshot], None]] = []
         self._news = asyncio.Event()
@@ -237,7 +236,7 @@ class Relay:
             self._news.clear()
             snapshot = self.snapshot
             if any(self.view(profile).searching for profile in ("", *self.config.profiles)):
-                await self._searching.index(snapshot)
+                await self._searching.prepare(snapshot)
             await self._news.wait()
 
     def _taught(self, call: Call, well: bool) -> None:
@@ -304,7 +303,7 @@ class Relay:
         left = await self._fleet.dismiss(wanted)
         for name in left:
             self.tallies.forget(name)
-        self._searching.configure(config.search)
+        self._searching = self._searching.configured(config.search)
         self.config = config
         came = self._fleet.enlist(wanted)
         self._join()

@@ -21,7 +21,12 @@ All of this is imported from `trunkline`. What a guide says besides, it says wit
 import BusyError`.
 """
 GROUPS = {
-    "The hub": ("python.md", "open_hub Hub Config ServerSpec Scope Tool ToolResult TrunklineError __version__"),
+    "The hub": ("python.md", "open_hub Hub Scope Tool ToolResult TrunklineError __version__"),
+    "Configuration": (
+        "configuration.md",
+        "Config ServerSpec GatewayConfig GroupSpec ProfileSpec MiddlewareSection CacheSection RouterSection "
+        "BatcherSection SearchSection ToolOptions",
+    ),
     "Annotations": (
         "annotations.md",
         "Annotations create_annotated_tool infer_annotations merge_annotations validate_annotations "

@@ -6,7 +6,7 @@ import pytest
 
 from tests.search.tools import filled
 from trunkline.search.bm25 import Bm25Index
-from trunkline.search.decompose import parts, search_each, search_steps
+from trunkline.search.finder import parts, search_each, search_steps
 from trunkline.search.text import ToolText
 
 TASK = (

@@ -11,9 +11,8 @@ from tests.search.small_model import Model
 from tests.search.tools import TOOLS, filled
 from trunkline.search.bm25 import Bm25Index
 from trunkline.search.finder import Finder
-from trunkline.search.hybrid import HybridIndex
 from trunkline.search.index import Only
-from trunkline.search.semantic import SemanticIndex
+from trunkline.search.semantic import HybridIndex, SemanticIndex
 from trunkline.search.text import ToolText
 from trunkline.search.vectors import Vectors, open_vectors
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trunkline.search.text import ToolText, field_names, said
+from trunkline.search.text import ToolText, field_names, terms_of
 from trunkline.tool import Annotations, Tool
 
 SCHEMA: dict[str, Any] = {
@@ -65,7 +65,7 @@ def test_a_huge_description_is_cut() -> None:
 
 
 def test_a_term_is_stronger_in_the_name_than_in_a_note() -> None:
-    read = said(ToolText("k", "get_forecast", parameter_notes="the city, of a forecast or not"))
+    read = terms_of(ToolText("k", "get_forecast", parameter_notes="the city, of a forecast or not"))
 
     assert read.strengths["forecast"] > read.strengths["get"] > read.strengths["citi"]
     assert field_names(read.fields["forecast"]) == ("name", "parameter_notes")
@@ -73,7 +73,7 @@ def test_a_term_is_stronger_in_the_name_than_in_a_note() -> None:
 
 
 def test_a_tools_text_keeps_its_telling_terms_in_order_and_its_fields_apart() -> None:
-    read = said(ToolText("k", "get_forecast", description="The weather of the city"))
+    read = terms_of(ToolText("k", "get_forecast", description="The weather of the city"))
 
     assert " get forecast " in read.text
     assert " weather citi " in read.text

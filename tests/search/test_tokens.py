@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trunkline.search.stem import stem
-from trunkline.search.tokens import bare, is_filler, is_stop, is_telling, slips, spellings, telling, terms
+from trunkline.search.tokens import bare, is_filler, is_stop, is_telling, slips, spellings, stem, telling, terms
 
 
 @pytest.mark.parametrize(

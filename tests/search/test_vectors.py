@@ -12,8 +12,7 @@ import pytest
 from tests.search.small_model import Model
 from tests.search.tools import TOOLS, filled
 from trunkline.search.semantic import SemanticIndex
-from trunkline.search.vector_file import VectorFile
-from trunkline.search.vectors import Vectors, open_vectors
+from trunkline.search.vectors import VectorFile, Vectors, open_vectors
 from trunkline.tasks import open_tasks
 
 DAY = 86_400.0

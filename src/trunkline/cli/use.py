@@ -15,7 +15,7 @@ from trunkline.cli.open import ask_hub, check_server, config_to_look_at, only, o
 from trunkline.cli.show import described, look_at_servers
 from trunkline.cli.tools import description_of
 from trunkline.config.options import Config
-from trunkline.control.finding import Found
+from trunkline.control.search import Found
 from trunkline.errors import ConfigError, UnknownNameError, UnreachableError
 from trunkline.gateway.admin import count
 from trunkline.model import Entry, Kind, ServerView, State

@@ -16,6 +16,7 @@ from typing import Any, Literal, cast
 from trunkline.tool import ToolOptions
 
 Expose = Literal["auto", "all", "search"]
+SearchStrategy = Literal["regex", "bm25", "semantic", "hybrid"]
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,7 @@ class RegistrySpec:
 class SearchSection:
     """`[search]`: how tools are found, by `search_tools`, `hub.find` and `trunkline search`."""
 
-    strategy: Literal["regex", "bm25", "semantic", "hybrid"] = "hybrid"
+    strategy: SearchStrategy = "hybrid"
     """`bm25` goes by words, `semantic` by meaning, `hybrid` by both; meaning needs `trunkline[semantic]`."""
     limit: int = 5
     """Tools that `search_tools` gives for each query, unless it is asked for another number."""

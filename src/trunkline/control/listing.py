@@ -1,9 +1,14 @@
-"""Reads a server's lists, page by page, without trusting it to stop."""
+"""Reads lists, of a server or of any MCP client, page by page, without trusting them to end."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from typing import Any, TypeVar, cast, get_args, get_type_hints
+
+import msgspec
 
 from trunkline.config.options import ServerSpec
 from trunkline.errors import ProtocolError, TrunklineError
@@ -18,7 +23,11 @@ from trunkline.wire.tasks import declaring, runs_modern
 
 CAPABILITY = {Kind.TOOL: "tools", Kind.PROMPT: "prompts", Kind.RESOURCE: "resources", Kind.TEMPLATE: "resources"}
 MAX_ITEMS = 20_000
+MAX_CLIENT_PAGES = 1_000
 LIST_TIMEOUT = 30.0
+
+Item = TypeVar("Item")
+Cursor = TypeVar("Cursor", bound=Hashable)
 
 
 async def discover(
@@ -32,27 +41,96 @@ async def discover(
     return found
 
 
+async def read_client_tools(client: Any) -> tuple[tuple[Any, ...], str]:
+    """Every tool of a client that has `list_tools`, and a complaint; ProtocolError when it answers something else.
+
+    The tools are definitions as mappings, or as the objects of an SDK: see `as_definition`.
+    """
+    list_tools = _paged(client.list_tools)
+
+    async def fetch(cursor: str | None) -> tuple[list[Any], str | None]:
+        return _client_page(await list_tools(cursor))
+
+    return await read_pages(fetch, most_pages=MAX_CLIENT_PAGES, what=Kind.TOOL.value)
+
+
+def as_definition(tool: Any) -> Mapping[str, Any]:
+    """A listed tool as an MCP definition; ProtocolError when it is none."""
+    if isinstance(tool, Mapping):
+        return cast("Mapping[str, Any]", tool)
+    if not hasattr(tool, "model_dump"):
+        raise ProtocolError(f"A tool is listed as {type(tool).__name__!r}, which is no definition.")
+    return tool.model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+def version_of(client: Any) -> str:
+    """The version of the server behind a client, if it knows it."""
+    version = getattr(getattr(client, "server_info", None), "version", "")
+    return version if isinstance(version, str) else ""
+
+
+def subscribe_filter(capabilities: dict[str, Any], uris: list[str], tasks: list[str]) -> dict[str, Any]:
+    """What to listen for on a modern server, as far as it offers it."""
+    wanted: dict[str, Any] = {}
+    for kind in ("tools", "prompts", "resources"):
+        offered = capabilities.get(kind)
+        if isinstance(offered, dict) and offered.get("listChanged"):  # type: ignore[reportUnknownMemberType]
+            wanted[f"{kind}ListChanged"] = True
+    resources = capabilities.get("resources")
+    if uris and isinstance(resources, dict) and resources.get("subscribe"):  # type: ignore[reportUnknownMemberType]
+        wanted["resourceSubscriptions"] = uris
+    if tasks and runs_modern(capabilities):
+        wanted["taskIds"] = tasks
+    return wanted
+
+
+def listen_params(wanted: dict[str, Any]) -> bytes:
+    """The params of `subscriptions/listen`."""
+    params = {"notifications": encode(wanted)}
+    capabilities = declaring(b"{}") if "taskIds" in wanted else b"{}"
+    return write_members(meta.stamp(params, meta.Meta(MODERN_VERSIONS[0], capabilities, CLIENT_INFO)))
+
+
+async def read_pages(
+    fetch: Callable[[Cursor | None], Awaitable[tuple[Iterable[Item], Cursor | None]]], *, most_pages: int, what: str
+) -> tuple[tuple[Item, ...], str]:
+    """Every item of a list, page by page, and a complaint if it does not end: no server is trusted to stop.
+
+    `fetch` gives the items after a cursor, and the next cursor.
+    """
+    items: list[Item] = []
+    cursor: Cursor | None = None
+    seen: set[Cursor] = set()
+    for _ in range(most_pages):
+        page, cursor = await fetch(cursor)
+        items += page
+        if cursor is None:
+            return tuple(items), ""
+        if cursor in seen or len(items) > MAX_ITEMS:
+            break
+        seen.add(cursor)
+    return tuple(items[:MAX_ITEMS]), f"Its {what} do not end; only the first pages are known."
+
+
 async def _read_list(connection: Connection, spec: ServerSpec, kind: Kind) -> Listing:
     listing = Listing()
-    cursor = b""
-    seen: set[bytes] = set()
-    for _ in range(spec.max_pages):
+
+    async def fetch(cursor: bytes | None) -> tuple[tuple[bytes, ...], bytes | None]:
+        nonlocal listing
         try:
-            page = await _read_page(connection, spec, kind, cursor)
+            page = await _read_page(connection, spec, kind, cursor or b"")
         except TrunklineError as error:
-            return dataclasses.replace(listing, problem=str(error))
-        items = _items(page, kind)
+            listing = dataclasses.replace(listing, problem=str(error))
+            return (), None
         extras = listing.extras or {
             name: value for name, value in page.items() if name not in (kind.value, "nextCursor", *_CACHE)
         }
-        listing = Listing(listing.items + items, extras, _ttl(page), page.get("cacheScope") == b'"public"')
-        cursor = page.get("nextCursor", b"")
-        if cursor[:1] != b'"':
-            return listing
-        if cursor in seen or len(listing.items) > MAX_ITEMS:
-            break
-        seen.add(cursor)
-    return dataclasses.replace(listing, problem=f"Its {kind.value} do not end; only the first pages are shown.")
+        listing = Listing((), extras, _ttl(page), page.get("cacheScope") == b'"public"')
+        after = page.get("nextCursor", b"")
+        return _items(page, kind), after if after[:1] == b'"' else None
+
+    items, complaint = await read_pages(fetch, most_pages=spec.max_pages, what=kind.value)
+    return dataclasses.replace(listing, items=items, problem=listing.problem or complaint)
 
 
 async def _read_page(connection: Connection, spec: ServerSpec, kind: Kind, cursor: bytes) -> Members:
@@ -81,8 +159,6 @@ async def _read_page(connection: Connection, spec: ServerSpec, kind: Kind, curso
 
 
 def _items(page: Members, kind: Kind) -> tuple[bytes, ...]:
-    import msgspec
-
     raw = page.get(kind.value, b"[]")
     try:
         found = msgspec.json.decode(raw, type=list[msgspec.Raw])
@@ -90,16 +166,11 @@ def _items(page: Members, kind: Kind) -> tuple[bytes, ...]:
     except msgspec.DecodeError:
         # Lone surrogates somewhere in a description: read it the slow way rather than lose the list.
         try:
-            return tuple(encode_lenient(item) for item in decode(raw) if isinstance(item, dict))
+            return tuple(
+                json.dumps(item, separators=(",", ":")).encode() for item in decode(raw) if isinstance(item, dict)
+            )
         except (ValueError, TypeError):
             return ()
-
-
-def encode_lenient(value: Any) -> bytes:
-    """JSON of a value that may hold lone surrogates."""
-    import json
-
-    return json.dumps(value, separators=(",", ":")).encode()
 
 
 _CACHE = ("ttlMs", "cacheScope", "resultType")
@@ -114,23 +185,40 @@ def _message(error: bytes) -> str:
     return read_string(read_members(error).get("message", b"")) or "no reason given"
 
 
-def subscribe_filter(capabilities: dict[str, Any], uris: list[str], tasks: list[str]) -> dict[str, Any]:
-    """What to listen for on a modern server, as far as it offers it."""
-    wanted: dict[str, Any] = {}
-    for kind in ("tools", "prompts", "resources"):
-        offered = capabilities.get(kind)
-        if isinstance(offered, dict) and offered.get("listChanged"):  # type: ignore[reportUnknownMemberType]
-            wanted[f"{kind}ListChanged"] = True
-    resources = capabilities.get("resources")
-    if uris and isinstance(resources, dict) and resources.get("subscribe"):  # type: ignore[reportUnknownMemberType]
-        wanted["resourceSubscriptions"] = uris
-    if tasks and runs_modern(capabilities):
-        wanted["taskIds"] = tasks
-    return wanted
+def _client_page(answer: Any) -> tuple[list[Any], str | None]:
+    if isinstance(answer, list):  # some clients follow the pages themselves
+        return cast("list[Any]", answer), None
+    if isinstance(answer, Mapping):
+        members = cast("Mapping[str, Any]", answer)
+        tools, cursor = members.get("tools"), members.get("nextCursor")
+    else:
+        tools = getattr(answer, "tools", None)
+        cursor = getattr(answer, "next_cursor", None) or getattr(answer, "nextCursor", None)
+    if not isinstance(tools, list | tuple):
+        raise ProtocolError("No tools returned from server.")
+    return list(cast("list[Any]", tools)), cursor if isinstance(cursor, str) else None
 
 
-def listen_params(wanted: dict[str, Any]) -> bytes:
-    """The params of `subscriptions/listen`."""
-    params = {"notifications": encode(wanted)}
-    capabilities = declaring(b"{}") if "taskIds" in wanted else b"{}"
-    return write_members(meta.stamp(params, meta.Meta(MODERN_VERSIONS[0], capabilities, CLIENT_INFO)))
+def _paged(method: Callable[..., Awaitable[Any]]) -> Callable[[str | None], Awaitable[Any]]:
+    """The client's method as a function of the cursor, however the client spells that."""
+    try:
+        names = inspect.signature(method).parameters
+    except (TypeError, ValueError):
+        return method
+    # A client that keeps lists must ask its server: what is old is known already.
+    fresh = {"cache_mode": "refresh"} if "cache_mode" in names else {}
+    if "cursor" in names:
+        return lambda cursor: method(cursor=cursor, **fresh)
+    if "params" in names:
+        made = _params_type(method)
+        return lambda cursor: method(params=made(cursor=cursor) if cursor else None)
+    return lambda cursor: method(cursor) if names else method()
+
+
+def _params_type(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The SDK's own class of params, as the method's types name it; without any, a mapping."""
+    try:
+        hint = get_type_hints(getattr(method, "__func__", method)).get("params")
+    except (NameError, TypeError):
+        return dict
+    return next((kind for kind in get_args(hint) if kind is not type(None)), None) or dict

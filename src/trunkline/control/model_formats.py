@@ -48,13 +48,11 @@ def for_model(
     are left out. A name that the vendor refuses is changed; `by_name` leads back to the shown one.
     """
     convert = _converter(format, defer=defer)
-    if not defer:
-        return batch_convert(map(_tool, _for_models(entries)), convert)
 
-    def deferring(tool: Tool) -> Converted[dict[str, Any]]:
-        return convert(tool, defer_loading=tool.name not in keep)
+    def converted(tool: Tool) -> Converted[dict[str, Any]]:
+        return convert(tool, defer_loading=tool.name not in keep) if defer else convert(tool)
 
-    return batch_convert(map(_tool, _for_models(entries)), deferring)
+    return batch_convert((_tool(entry) for entry in entries if not entry.app_only), converted)
 
 
 def _converter(format: str, *, defer: bool) -> Convert:
@@ -64,10 +62,6 @@ def _converter(format: str, *, defer: bool) -> Convert:
         hint = f"Leave out `defer`, or use one of {', '.join(DEFERRING)}."
         raise ConfigError(f"The format {format!r} cannot defer the loading of tools.", hint=hint)
     return _CONVERTERS[format]
-
-
-def _for_models(entries: Iterable[Entry]) -> Iterable[Entry]:
-    return (entry for entry in entries if not entry.app_only)
 
 
 def _tool(entry: Entry) -> Tool:

@@ -1,59 +1,318 @@
-"""The index of a hub: opened when somebody first searches, as who does not need not pay for it."""
+"""Finds tools by what they do, among those that a caller has at this moment."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from operator import is_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
 
 from trunkline.config.options import SearchSection
-from trunkline.model import Entry, Snapshot
+from trunkline.errors import ProtocolError, UnreachableError
+from trunkline.model import EMPTY_SNAPSHOT, Entry, Snapshot
+from trunkline.search.usage import Learned
 from trunkline.tasks import Tasks
+from trunkline.tool import Safety
+from trunkline.tools.annotations import get_tool_safety_level
+from trunkline.upstream.http1 import HttpClient, request_bytes, split_url
+from trunkline.wire.members import decode_bounded, decode_object
 
 if TYPE_CHECKING:
-    from trunkline.control.finding import Finding, Found
+    from trunkline.search.finder import Finder
+    from trunkline.search.index import Reason
+    from trunkline.search.text import ToolText
+    from trunkline.search.vectors import Vectors
+
+log = logging.getLogger("trunkline")
+
+_SLICE = 0.005
+"""Seconds of indexing after which others have their turn."""
+_LARGEST_ANSWER = 32 * 2**20
+_PATIENCE = 30.0
+"""Seconds that a service has for its vectors."""
+
+SomeTool = TypeVar("SomeTool")
 
 
-class Searching:
-    """Searches that begin when they are first wanted, and begin anew when they are configured otherwise."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A tool that fits a prompt."""
+
+    tool: Entry
+    score: float
+    """How well it fits: 0 not at all, 1 as well as can be; it means the same in every catalogue."""
+    reasons: tuple[Reason, ...]
+    """Which words were found, and in which field."""
+
+
+class SearchIndex(Generic[SomeTool]):
+    """A finder and the tools in it, by their keys: what comes or changes is read, what goes is forgotten."""
+
+    def __init__(
+        self,
+        finder: Finder,
+        text: Callable[[str, SomeTool], ToolText],
+        same: Callable[[SomeTool, SomeTool], bool] = is_,
+    ) -> None:
+        self.finder = finder
+        self.tools: dict[str, SomeTool] = {}
+        self._text, self._same = text, same
+
+    def update(self, tools: Mapping[str, SomeTool]) -> Iterator[None]:
+        """Have these tools and no others; between two of them others may have their turn."""
+        for key in [key for key in self.tools if key not in tools]:
+            self.finder.remove(key)
+            del self.tools[key]
+        for key, tool in tools.items():
+            known = self.tools.get(key)
+            if known is None or not self._same(known, tool):
+                self.finder.add(self._text(key, tool))
+            self.tools[key] = tool
+            yield
+
+    def adopt(self, finder: Finder) -> Iterator[None]:
+        """Search with another finder, once it knows every tool; until then the one there was answers."""
+        for key, tool in self.tools.items():
+            finder.add(self._text(key, tool))
+            yield
+        self.finder = finder
+
+
+class ToolSearch:
+    """Searches among the tools of a hub, as the configuration says.
+
+    The index is made when it is first wanted, as who never searches need not pay for it. It follows the snapshots a
+    slice at a time, so that nobody waits for it to be built.
+    """
 
     def __init__(self, section: SearchSection, home: Path, tasks: Tasks) -> None:
-        self._section = section
-        self._home = home
-        self._tasks = tasks
-        self._opening = asyncio.Lock()
-        self.finding: Finding | None = None
-        """What finds, if anybody searched."""
+        self._section, self._home, self._tasks = section, home, tasks
+        self._opening, self._following = asyncio.Lock(), asyncio.Lock()
+        self.index: SearchIndex[Entry] | None = None
+        """What is searched, if anybody did."""
+        self._deepened = section.strategy not in ("semantic", "hybrid")
+        """Whether nothing is left to be read of what tools mean."""
+        self._work: list[asyncio.Task[None]] = []
+        """What computes vectors meanwhile."""
+        self._learned = Learned()
+        self._newest = EMPTY_SNAPSHOT
+        self._version = -1
+        self._asked: deque[tuple[Snapshot, object, frozenset[str] | None]] = deque(maxlen=8)
 
     async def find(
-        self, query: str | Sequence[str], among: Snapshot, *, newest: Snapshot, **wanted: Any
+        self,
+        query: str | Sequence[str],
+        among: Snapshot,
+        *,
+        newest: Snapshot,
+        limit: int,
+        min_score: float | None = None,
+        servers: Collection[str] = (),
+        safety: Safety | None = None,
+        askable: bool = True,
+        user: str = "",
+        thread: str = "",
     ) -> list[Found]:
-        """The tools of a snapshot that fit best, when all that the newest has is indexed; see `Finding.find`."""
-        finding = await self._open()
-        await finding.follow(newest)
-        return await finding.find(query, among, **wanted)
+        """The tools of a snapshot that fit best, when all that the newest has is indexed; none if nothing does."""
+        index = await self._open()
+        await self._follow(index, newest)
+        if not self._deepened:
+            self._deepened = True
+            self._work.append(self._tasks.start(self._deepen(index), name="meanings of tools"))
+        wanted = self._admitted(index, among, servers, safety, askable)
+        boost = self._learned.boost(user, thread) if self._section.learn else None
+        hits = await index.finder.find(query, limit=limit, min_score=min_score, only=wanted, boost=boost)
+        tools = among.by_key
+        return [Found(tools[hit.key], hit.score, hit.reasons) for hit in hits if hit.key in tools]
 
-    async def index(self, snapshot: Snapshot) -> None:
+    async def prepare(self, snapshot: Snapshot) -> None:
         """Have tools ready to be found by their words; the rest waits for somebody who searches."""
-        await (await self._open(shallow=True)).follow(snapshot)
+        await self._follow(await self._open(shallow=True), snapshot)
 
     def learn(self, user: str, thread: str, tool: Entry, *, well: bool) -> None:
         """A call of a tool was answered: who searches again finds what served before."""
-        if self.finding is not None:
-            self.finding.learn(user, thread, tool, well=well)
+        if self.index is not None and self._section.learn:
+            self._learned.record(user, thread, f"{tool.server}/{tool.name}", ok=well)
 
-    def configure(self, section: SearchSection) -> None:
-        """Search otherwise from now on."""
-        if section != self._section and self.finding is not None:
-            self.finding.close()
-            self.finding = None
-        self._section = section
+    def configured(self, section: SearchSection) -> ToolSearch:
+        """What searches as another section says: this one, if that is the same."""
+        if section == self._section:
+            return self
+        for task in self._work:
+            task.cancel()
+        return ToolSearch(section, self._home, self._tasks)
 
-    async def _open(self, *, shallow: bool = False) -> Finding:
+    async def _open(self, *, shallow: bool = False) -> SearchIndex[Entry]:
+        """The index; a `shallow` one goes by words alone until somebody searches: a model is not loaded for nobody."""
         async with self._opening:
-            if self.finding is None:
-                from trunkline.control.finding import open_finding
+            if self.index is None:
+                index = SearchIndex(self._finder(), self._text, lambda one, other: one.definition == other.definition)
+                if not (shallow or self._deepened):
+                    await self._deepen(index)
+                    self._deepened = True
+                self.index = index
+            return self.index
 
-                self.finding = await open_finding(self._section, self._home, self._tasks, shallow=shallow)
-            return self.finding
+    def _finder(self, vectors: Vectors | None = None) -> Finder:
+        # Start-up does without it: most who start a hub do not search at once.
+        from trunkline.search.finder import Finder
+
+        section = self._section
+        return Finder(
+            strategy=section.strategy,
+            min_score=section.min_score,
+            query_timeout=section.query_timeout,
+            vectors=vectors,
+        )
+
+    async def _deepen(self, index: SearchIndex[Entry]) -> None:
+        """Teach an index that goes by words what its tools mean."""
+        vectors = await _vectors(self._section, self._home, self._tasks)
+        if vectors is not None:
+            self._work.append(self._tasks.start(vectors.work(), name="vectors"))
+            async with self._following:
+                await _in_slices(index.adopt(self._finder(vectors)))
+
+    async def _follow(self, index: SearchIndex[Entry], snapshot: Snapshot) -> None:
+        """Bring the index to what a snapshot has, or a newer one."""
+        if snapshot.version > self._newest.version or self._version < 0:
+            self._newest = snapshot
+        if self._version >= snapshot.version:
+            return
+        async with self._following:
+            if self._version < snapshot.version:
+                newest = self._newest
+                await _in_slices(index.update(newest.by_key))
+                self._version = newest.version
+                self._asked.clear()  # what was all may be so no more
+
+    def _admitted(
+        self,
+        index: SearchIndex[Entry],
+        among: Snapshot,
+        servers: Collection[str],
+        safety: Safety | None,
+        askable: bool,
+    ) -> frozenset[str] | None:
+        """The keys of what may be found; `None` for all that is indexed. Who asks again gets the same."""
+        asked = frozenset(servers), safety, askable
+        for known, like, keys in self._asked:
+            if known is among and like == asked:
+                return keys
+        admitted = frozenset(key for key, entry in among.by_key.items() if _admits(entry, servers, safety, askable))
+        keys = None if len(admitted) == len(index.tools) and admitted == index.tools.keys() else admitted
+        self._asked.append((among, asked, keys))
+        return keys
+
+    def _text(self, key: str, entry: Entry) -> ToolText:
+        """What is searched: the tool under its own name, with what its server calls itself."""
+        view = self._newest.servers.get((entry.members or (entry.server,))[0])
+        info = decode_object(view.introduction.info) if view is not None and view.introduction is not None else {}
+        return text_of(key, entry, server_title=info.get("title"))
+
+
+def text_of(key: str, entry: Entry, **members: Any) -> ToolText:
+    """The texts of an entry; `members` count as if its definition had them."""
+    from trunkline.search.text import ToolText
+
+    try:
+        definition = decode_bounded(entry.definition)
+    except ValueError:
+        definition = {}  # it is nested deeper than can be read
+    return ToolText.parse({**definition, "name": entry.name, **members}, server=entry.server, key=key)
+
+
+async def _in_slices(steps: Iterable[None]) -> None:
+    until = time.monotonic() + _SLICE
+    for _ in steps:
+        if time.monotonic() > until:
+            await asyncio.sleep(0)
+            until = time.monotonic() + _SLICE
+
+
+def _admits(entry: Entry, servers: Collection[str], safety: Safety | None, askable: bool) -> bool:
+    return (
+        not entry.app_only
+        and (askable or not entry.for_askable)
+        and (not servers or not {entry.server, *entry.members}.isdisjoint(servers))
+        and (safety is None or get_tool_safety_level(entry.annotations) == safety)
+    )
+
+
+async def _vectors(section: SearchSection, home: Path, tasks: Tasks) -> Vectors | None:
+    """The vectors that are kept under `home`, if there is a model."""
+    if find_spec("numpy") is None:
+        if section.strategy == "semantic" or section.embeddings_url:
+            log.warning("Tools are found by their words alone: trunkline[semantic] is not installed.")
+        return None
+    from trunkline.search.builtin import builtin_embedder
+    from trunkline.search.vectors import VectorFile, Vectors
+
+    embedder = (
+        RemoteEmbedder(section.embeddings_url, section.embeddings_model, section.embeddings_token)
+        if section.embeddings_url
+        else builtin_embedder()
+    )
+    if embedder is None:
+        return None
+    vectors = Vectors(embedder, tasks, VectorFile(home / "vectors", embedder.model))
+    await vectors.load()
+    return vectors
+
+
+class RemoteEmbedder:
+    """Asks a service for vectors. Texts of tools, and of what is searched for, go to it."""
+
+    def __init__(self, url: str, model: str, token: str = "") -> None:
+        self._origin, self._target = split_url(url)
+        self._name = model
+        self._headers = {
+            b"host": self._origin.authority.encode(),
+            b"content-type": b"application/json",
+            b"accept": b"application/json",
+        }
+        if token:
+            self._headers[b"authorization"] = b"Bearer " + token.encode()
+        self._client = HttpClient()
+
+    @property
+    def model(self) -> str:
+        """Which model, and whose."""
+        return f"{self._name} at {self._origin.authority}"
+
+    async def embed(self, texts: Sequence[str], *, query: bool) -> list[list[float]]:
+        """One vector for each text."""
+        body = msgspec.json.encode({"model": self._name, "input": list(texts)})
+        request = request_bytes(b"POST", self._target, self._headers, body)
+        async with asyncio.timeout(_PATIENCE):
+            response, _ = await self._client.send(self._origin, request, limit=_LARGEST_ANSWER)
+            await response.ready()
+        if response.status != 200:
+            raise UnreachableError(f"{self._origin.authority} answered {response.status} instead of vectors.")
+        try:
+            answer = msgspec.json.decode(response.body(), type=_Answer)
+        except msgspec.DecodeError as error:
+            raise ProtocolError(f"{self._origin.authority} did not answer with vectors: {error}.") from error
+        return [row.embedding for row in sorted(answer.data, key=lambda row: row.index)]
+
+    def close(self) -> None:
+        """Hang up."""
+        self._client.close()
+
+
+class _Row(msgspec.Struct):
+    embedding: list[float]
+    index: int = 0
+
+
+class _Answer(msgspec.Struct):
+    data: list[_Row]
+    usage: Any = None

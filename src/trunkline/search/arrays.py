@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
 
 from trunkline.errors import ConfigError
 
@@ -29,4 +30,12 @@ try:
 except ModuleNotFoundError as error:
     raise ConfigError("Vectors need numpy.", hint="Run `pip install 'trunkline[semantic]'`.") from error
 
-__all__ = ["np"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Floats: TypeAlias = "NDArray[np.float32]"
+
+
+def unit(vectors: Floats) -> Floats:
+    """The same directions, each of length 1."""
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)

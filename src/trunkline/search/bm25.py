@@ -19,7 +19,7 @@ from trunkline.search.calibrate import (
     with_lead,
 )
 from trunkline.search.index import Hit, Only, Reason
-from trunkline.search.text import ToolText, field_names, said
+from trunkline.search.text import ToolText, field_names, terms_of
 from trunkline.search.tokens import bare, is_telling, slips, spellings, telling
 
 _SATURATION = 1.5
@@ -102,7 +102,7 @@ class Bm25Index:
         self.remove(tool.key)
         number, self._next = self._next, self._next + 1
         self._changed()
-        read = said(tool)
+        read = terms_of(tool)
         for term, strength in read.strengths.items():
             impact = _LEVELS[max(1, round(255 * strength / (_SATURATION + strength)))]
             self._postings.setdefault(term, {})[number] = impact

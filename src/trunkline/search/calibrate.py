@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from trunkline.search.stem import stem
-from trunkline.search.tokens import is_filler, is_stop
+from trunkline.config.options import SearchSection
+from trunkline.search.tokens import is_filler, is_stop, stem
 
-DEFAULT_MIN_SCORE = 0.25
+DEFAULT_MIN_SCORE = SearchSection.min_score
 """Of real queries that a tool answers, fewer than 3 in 100 find nothing above it."""
 NAMED = 1e6
 """The evidence for a tool whose name is the query: its score is 1."""

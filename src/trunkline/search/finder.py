@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, get_args
 
+from trunkline.config.options import SearchSection, SearchStrategy
 from trunkline.errors import ConfigError
 from trunkline.search.bm25 import Bm25Index
 from trunkline.search.calibrate import DEFAULT_MIN_SCORE
-from trunkline.search.decompose import parts, search_each, search_steps
 from trunkline.search.index import Hit, Index, Only, Reason
 from trunkline.search.regex import RegexIndex
 from trunkline.search.text import ToolText
+from trunkline.search.tokens import is_telling, terms
 from trunkline.search.usage import Usage
 
 if TYPE_CHECKING:
@@ -22,14 +25,19 @@ if TYPE_CHECKING:
 Boost = Callable[[str], float]
 """What use adds to the score of a tool."""
 
-StrategyName = Literal["regex", "bm25", "semantic", "hybrid"]
+_MOST_PARTS = 8
+_LONGEST_PROMPT = 10_000
+_SHORT = 6
+"""A prompt of so few telling words is one thing."""
+_FEWEST = 2
+"""Fewer telling words make no step of their own; they stay with the step before."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchConfig:
     """How tools are searched."""
 
-    strategy: StrategyName = "hybrid"
+    strategy: SearchStrategy = SearchSection.strategy
     """`regex`, `bm25`, `semantic` or `hybrid`; without vectors, `hybrid` and `semantic` search as `bm25` does."""
     limit: int = 10
     """How many tools are found at most."""
@@ -37,13 +45,14 @@ class SearchConfig:
     """What scores less is not found; 0 finds whatever has a word in common."""
     decompose: bool = True
     """Whether a long prompt is also searched step by step."""
-    query_timeout: float = 0.3
+    query_timeout: float = SearchSection.query_timeout
     """Seconds that a search waits for the vector of its query."""
 
     def __post_init__(self) -> None:
-        if self.strategy not in get_args(StrategyName):
+        if self.strategy not in get_args(SearchStrategy):
+            names = ", ".join(get_args(SearchStrategy))
             raise ConfigError(
-                f"There is no search strategy {self.strategy!r}.", hint=f"Set `strategy` to one of {_names()}."
+                f"There is no search strategy {self.strategy!r}.", hint=f"Set `strategy` to one of {names}."
             )
         if self.limit < 1:
             raise ConfigError(f"`limit` is {self.limit}.", hint="Find at least 1 tool.")
@@ -96,12 +105,13 @@ class Finder:
 
         An empty list means that nothing fits.
         """
-        config = self._asked(limit, min_score)
+        asked = {"limit": limit, "min_score": min_score}
+        config = replace(self.config, **{name: value for name, value in asked.items() if value is not None})
         if not isinstance(query, str):
             return search_each(self._index, query, limit=config.limit, min_score=config.min_score, only=only)
         steps = config.decompose and config.strategy != "regex"
-        search = search_steps if steps else _search_whole
-        hits = search(self._index, query, limit=config.limit, min_score=config.min_score, only=only)
+        search = partial(search_steps, self._index) if steps else self._index.search
+        hits = search(query, limit=config.limit, min_score=config.min_score, only=only)
         if boost is None and self._usage is not None:
             boost = self._usage.boost
         return hits if boost is None else _taught(hits, boost)
@@ -121,35 +131,80 @@ class Finder:
             await self._vectors.prepare(map(_with_parts, queries), timeout=self.config.query_timeout)
         return self.search(query, limit=limit, min_score=min_score, only=only, boost=boost)
 
-    def _asked(self, limit: int | None, min_score: float | None) -> SearchConfig:
-        if limit is None and min_score is None:
-            return self.config
-        return replace(
-            self.config,
-            limit=self.config.limit if limit is None else limit,
-            min_score=self.config.min_score if min_score is None else min_score,
-        )
 
-
-def _index(strategy: StrategyName, vectors: Vectors | None) -> Index:
+def _index(strategy: SearchStrategy, vectors: Vectors | None) -> Index:
     if strategy == "regex":
         return RegexIndex()
     if strategy == "bm25" or vectors is None:
         return Bm25Index()
     # These need numpy, which not everybody has installed.
-    from trunkline.search.hybrid import HybridIndex
-    from trunkline.search.semantic import SemanticIndex
+    from trunkline.search.semantic import HybridIndex, SemanticIndex
 
     return HybridIndex(SemanticIndex(vectors), words=strategy == "hybrid")
+
+
+def parts(prompt: str) -> list[str]:
+    """The steps of a prompt: its sentences, clauses and list items; a short prompt is one."""
+    prompt = prompt[:_LONGEST_PROMPT]
+    if _telling(prompt) <= _SHORT:
+        return [prompt]
+    found: list[str] = []
+    for piece in _BREAK.split(prompt):
+        step = piece.strip(" \t\r\n-*•,;:")
+        if not step:
+            continue
+        if found and _telling(step) < _FEWEST:
+            found[-1] = f"{found[-1]}, {step}"
+        else:
+            found.append(step)
+    return found[:_MOST_PARTS]
+
+
+def search_each(index: Index, queries: Sequence[str], *, limit: int, min_score: float, only: Only = None) -> list[Hit]:
+    """Several queries at once: the best of each in turn, then the second of each, and so on."""
+    lists = [index.search(query, limit=limit, min_score=min_score, only=only) for query in queries]
+    best: dict[str, Hit] = {}
+    for hits in lists:
+        for hit in hits:
+            if hit.key not in best or hit.score > best[hit.key].score:
+                best[hit.key] = hit
+    turns = (hits[turn].key for turn in range(limit) for hits in lists if turn < len(hits))
+    return [best[key] for key in dict.fromkeys(turns)][:limit]
+
+
+def search_steps(index: Index, prompt: str, *, limit: int, min_score: float, only: Only = None) -> list[Hit]:
+    """One prompt, whole and step by step: the whole decides the order, and the best tool of each step is among them."""
+    whole = index.search(prompt, limit=limit, min_score=min_score, only=only)
+    steps = parts(prompt)
+    if len(steps) < 2:
+        return whole
+    firsts = [hit for step in steps for hit in index.search(step, limit=1, min_score=min_score, only=only)]
+    return _with_firsts(whole, firsts, limit)
+
+
+def _with_firsts(whole: list[Hit], firsts: list[Hit], limit: int) -> list[Hit]:
+    """The whole's hits; from the end, up to half of them give way to the steps' best that are missing."""
+    have = {hit.key for hit in whole}
+    promised = {hit.key for hit in firsts}
+    missing = list({hit.key: hit for hit in firsts if hit.key not in have}.values())
+    missing.sort(key=lambda hit: (-hit.score, hit.key))
+    kept = list(whole)
+    free = limit - len(kept)
+    leaving = min(max(len(missing) - free, 0), limit // 2)
+    for hit in reversed(whole):
+        if leaving and hit.key not in promised:
+            kept.remove(hit)
+            leaving -= 1
+    return kept + missing[: limit - len(kept)]
+
+
+def _telling(text: str) -> int:
+    return len({term for term in terms(text) if is_telling(term)})
 
 
 def _with_parts(query: str) -> list[str]:
     steps = parts(query)
     return [query, *steps] if len(steps) > 1 else [query]
-
-
-def _search_whole(index: Index, query: str, *, limit: int, min_score: float, only: Only = None) -> list[Hit]:
-    return index.search(query, limit=limit, min_score=min_score, only=only)
 
 
 def _taught(hits: list[Hit], gained: Boost) -> list[Hit]:
@@ -168,5 +223,11 @@ def _taught(hits: list[Hit], gained: Boost) -> list[Hit]:
     return [hit for _, hit in ranked]
 
 
-def _names() -> str:
-    return ", ".join(get_args(StrategyName))
+_BREAK = re.compile(
+    r"""
+      (?:^|\s)\d{1,2}[.)]\s | [.!?;]\s | [。！？；，、\n;] | \s[-–—*•+]\s
+    | ,\s(?:and\s|then\s|or\s)? | \s(?:and|then|also|after\sthat|afterwards|finally|plus)\s
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""No sign of it repeats: a prompt is taken apart in one pass, whatever it is."""

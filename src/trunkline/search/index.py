@@ -51,12 +51,6 @@ class Index(Protocol):
     def __len__(self) -> int: ...
 
 
-class Strategy(Protocol):
-    """Makes an empty index."""
-
-    def __call__(self) -> Index: ...
-
-
 def best(hits: Sequence[Hit], limit: int) -> list[Hit]:
     """The first `limit` hits by score, equal ones by key."""
     return sorted(hits, key=lambda hit: (-hit.score, hit.key))[: max(limit, 0)]

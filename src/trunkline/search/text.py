@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from trunkline.search.tokens import is_stop, is_telling, terms
-from trunkline.tool import Tool
+from trunkline.tool import Annotations, Tool
 
 FIELDS = ("name", "title", "server", "description", "parameters", "parameter_notes", "when_to_use", "tags", "examples")
 """The fields that are searched, as reasons name them."""
@@ -62,23 +62,20 @@ class ToolText:
     @classmethod
     def parse(cls, definition: Mapping[str, Any], *, server: str = "", key: str = "") -> ToolText:
         """The texts of a definition as MCP's `tools/list` gives it."""
-        name = _text(definition.get("name"))
-        annotations = _mapping(definition.get("annotations"))
-        meta = _mapping(definition.get("_meta"))
-        names, notes = _parameters(_mapping(definition.get("inputSchema")))
-        server = server or _text(definition.get("server"))
-        return cls(
-            key or _text(definition.get("key")) or (f"{server}/{name}" if server else name),
-            name,
-            server=f"{server} {_text(definition.get('server_title'))}".strip(),
-            title=_text(definition.get("title")) or _text(annotations.get("title")),
-            description=_text(definition.get("description"))[:_LONGEST_FIELD],
-            parameters=names,
-            parameter_notes=notes,
-            when_to_use=_joined(meta.get("when_to_use", meta.get("whenToUse", ""))),
-            tags=_joined(meta.get("tags", definition.get("tags", ""))),
-            examples=_joined(meta.get("examples", definition.get("examples", ""))),
+        # What stands beside `_meta` counts where it says nothing.
+        beside = {name: definition.get(name) for name in ("tags", "examples")}
+        meta = {**beside, **_mapping(definition.get("_meta"))}
+        hints = _mapping(definition.get("annotations"))
+        title = _text(definition.get("title")) or _text(hints.get("title"))
+        tool = Tool(
+            _text(definition.get("name")),
+            _text(definition.get("description")),
+            _mapping(definition.get("inputSchema")),
+            Annotations(title=title, tags=(_joined(meta["tags"]),)),
+            server or _text(definition.get("server")),
+            meta=meta,
         )
+        return cls.of(tool, key=key or _text(definition.get("key")), server_title=_text(definition.get("server_title")))
 
     def fields(self) -> Iterator[tuple[int, str]]:
         """The fields that have a text, as positions in `FIELDS`."""
@@ -89,7 +86,7 @@ class ToolText:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ToolTerms:
     """What a tool says, term by term."""
 
     strengths: dict[str, float]
@@ -100,7 +97,7 @@ class Said:
     """The telling terms in their order, with a space around each."""
 
 
-def said(tool: ToolText) -> Said:
+def terms_of(tool: ToolText) -> ToolTerms:
     """The terms of a tool; stop words count in its name alone."""
     strengths: dict[str, float] = {}
     fields: dict[str, int] = {}
@@ -116,7 +113,7 @@ def said(tool: ToolText) -> Said:
         for term, count in counts.items():
             strengths[term] = strengths.get(term, 0.0) + scale * count
             fields[term] = fields.get(term, 0) | 1 << position
-    return Said(strengths, fields, f" {' '.join(text)} ")
+    return ToolTerms(strengths, fields, f" {' '.join(text)} ")
 
 
 @lru_cache(maxsize=1_000)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import re
+import struct
 import time
+import zlib
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -15,14 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from trunkline.errors import ProtocolError, TrunklineError
-from trunkline.search.arrays import np
-from trunkline.search.vector_file import DIGEST, StoredVector, VectorFile
+from trunkline.search.arrays import Floats, np, unit
+from trunkline.storage.files import replace_file
 from trunkline.tasks import Tasks, open_tasks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
-
-    Floats = NDArray[np.float32]
 
 log = logging.getLogger("trunkline")
 
@@ -31,6 +32,13 @@ _MOST_ASKED = 64
 _DAY = 86_400.0
 _RECENT = 7
 """A vector of use is marked so again after so many days: marking means writing the file anew."""
+_DIGEST = 16
+"""Bytes that stand for a text."""
+
+_MARK = b"TLv1"
+_HEAD = struct.Struct(f"<4sIII{_DIGEST}s")
+"""The mark, a checksum of what follows it, the day it was last of use, the count of numbers, the text's digest."""
+_LARGEST = 16_384
 
 
 class Embedder(Protocol):
@@ -209,7 +217,7 @@ class Vectors:
                 hint="Call another model by another name.",
             )
         self._size = vectors.shape[1]
-        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+        return unit(vectors)
 
     async def _compute(self, batch: dict[bytes, str]) -> bool:
         try:
@@ -279,4 +287,75 @@ async def open_vectors(
 
 
 def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(errors="replace"), digest_size=DIGEST).digest()
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=_DIGEST).digest()
+
+
+@dataclass(slots=True)
+class StoredVector:
+    """A vector, half as precise as it was computed: that changes no ranking."""
+
+    numbers: NDArray[np.float16]
+    day: int
+    """When it was last of use, in days since 1970."""
+
+
+class VectorFile:
+    """The vectors of one model, by the digests of their texts."""
+
+    def __init__(self, folder: Path, model: str) -> None:
+        tag = hashlib.blake2b(model.encode(), digest_size=4).hexdigest()
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", model).strip("-.")[:60]
+        self.path = folder / f"{name}-{tag}.vectors"
+
+    def load(self) -> tuple[dict[bytes, StoredVector], bool]:
+        """What the file has, and whether all of it could be read; a damaged record costs itself alone."""
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return {}, True
+        found: dict[bytes, StoredVector] = {}
+        whole = True
+        at = 0
+        while at < len(data):
+            record = _read(data, at)
+            if record is None:
+                whole = False
+                at = data.find(_MARK, at + 1)
+                if at < 0:
+                    break
+                continue
+            digest, kept, at = record
+            found[digest] = kept
+        return found, whole
+
+    def append(self, vectors: Mapping[bytes, StoredVector]) -> None:
+        """Add records, in one write: other processes may add theirs."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab", buffering=0) as file:
+            file.write(_records(vectors))
+
+    def rewrite(self, vectors: Mapping[bytes, StoredVector]) -> None:
+        """Have these records and no others; whoever reads meanwhile sees the old file or the new one."""
+        replace_file(self.path, _records(vectors), folder_mode=0o777)
+
+
+def _records(vectors: Mapping[bytes, StoredVector]) -> bytes:
+    parts: list[bytes] = []
+    for digest, kept in vectors.items():
+        numbers = kept.numbers.tobytes()
+        head = _HEAD.pack(_MARK, 0, kept.day, len(kept.numbers), digest)
+        checksum = zlib.crc32(numbers, zlib.crc32(head[8:]))
+        parts += (_HEAD.pack(_MARK, checksum, kept.day, len(kept.numbers), digest), numbers)
+    return b"".join(parts)
+
+
+def _read(data: bytes, at: int) -> tuple[bytes, StoredVector, int] | None:
+    """The record at a place, and where it ends; nothing if it is damaged."""
+    start = at + _HEAD.size
+    if start > len(data):
+        return None
+    mark, checksum, day, count, digest = _HEAD.unpack_from(data, at)
+    end = start + 2 * count
+    if mark != _MARK or not 0 < count <= _LARGEST or end > len(data) or zlib.crc32(data[at + 8 : end]) != checksum:
+        return None
+    return digest, StoredVector(np.frombuffer(data[start:end], dtype=np.float16), day), end

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trunkline.balance.groups import ServerInfo
 from trunkline.control.change import ToolChange, ToolChanged
 from trunkline.control.discovery.compatibility import CompatibilityCheckResult, check_tool
-from trunkline.control.discovery.counts import Calls, Count
 from trunkline.control.discovery.criteria import EVERYTHING, ToolSearchCriteria, ToolSearchResult
 from trunkline.control.discovery.events import (
     AnnotationsUpdated,
@@ -19,19 +19,18 @@ from trunkline.control.discovery.events import (
     ToolDiscovered,
     ToolDiscoveryResult,
 )
-from trunkline.control.discovery.facets import Key
-from trunkline.control.discovery.overrides import Override
-from trunkline.control.discovery.paging import ToolPages, as_definition, read_pages, version_of
-from trunkline.control.discovery.tool_index import ToolIndex
+from trunkline.control.discovery.tool_index import Calls, Key, ToolIndex
 from trunkline.control.discovery.tool_info import EnhancedToolInfo, read_definition, read_entry, read_tool
 from trunkline.control.history import History
+from trunkline.control.listing import as_definition, read_client_tools, version_of
 from trunkline.control.multi_server import MultiServerManager
 from trunkline.control.unified_tools import UnifiedTool
 from trunkline.errors import ConfigError, TrunklineError
 from trunkline.events import Emitter
 from trunkline.model import Entry, Snapshot, State
-from trunkline.tool import Annotations, Safety
-from trunkline.tools.annotations import validate_annotations
+from trunkline.telemetry.tally import BOUNDS, Tally
+from trunkline.tool import UNKNOWN, Annotations, Safety
+from trunkline.tools.annotations import merge_annotations, validate_annotations
 from trunkline.wire.members import decode_object
 
 
@@ -56,10 +55,10 @@ class EnhancedToolDiscovery:
         self.on, self.off = self._events.on, self._events.off
         self.history.on(ToolChanged, self._events.emit)
         self._clock = clock
-        self._counts: dict[Key, Count] = {}
+        self._tallies: dict[Key, Tally] = {}
         self._counts_here = calls is None
-        self._catalogue = ToolIndex(calls or (lambda: self._counts))
-        self._said: dict[Key, Override] = {}
+        self._index = ToolIndex(calls or (lambda: self._tallies))
+        self._overrides: dict[Key, _Override] = {}
         self._discovering: set[str] = set()
         self._unfed: set[str] = set()
         """Servers whose tools the manager does not know yet."""
@@ -83,14 +82,14 @@ class EnhancedToolDiscovery:
         self._discovering.add(server_id)
         try:
             async with asyncio.timeout(timeout):
-                pages = await read_pages(client)
+                listed, problem = await read_client_tools(client)
             version = server_version or version_of(client)
             # In a thread: ten thousand tools take half a second to read.
-            tools, warnings = await asyncio.to_thread(_read_all, server_id, pages, version)
-            known = self._take(server_id, tools, whole=not pages.problem)
-            await self.history.note(server_id, [tool.definition for tool in tools], whole=not pages.problem)
+            tools, warnings = await asyncio.to_thread(_read_all, server_id, listed, version)
+            known = self._take(server_id, tools, whole=not problem)
+            await self.history.note(server_id, [tool.definition for tool in tools], whole=not problem)
             took = time.monotonic() - started
-            return ToolDiscoveryResult(True, server_id, known, took, warnings=tuple(warnings))
+            return ToolDiscoveryResult(True, server_id, known, took, warnings=(*filter(None, (problem,)), *warnings))
         except TimeoutError:
             error = f"Discovery timeout: server {server_id!r} did not list its tools within {timeout:g}s."
         except TrunklineError as refused:
@@ -109,25 +108,26 @@ class EnhancedToolDiscovery:
 
     def clear_server_tools(self, server_id: str) -> None:
         """Forget a server's tools, what was said of them, and how their calls went."""
-        for name in self._catalogue.servers.get(server_id, {}):
-            self._said.pop((server_id, name), None)
+        for name in self._index.servers.get(server_id, {}):
+            self._overrides.pop((server_id, name), None)
         self._followed.pop(server_id, None)
         self._put(server_id, [])
         self._feed()
 
     def set_available(self, server_id: str, available: bool) -> None:
         """Say whether a server can be reached; its tools stay known."""
-        away = self._catalogue.away
-        self._catalogue.away = away - {server_id} if available else away | {server_id}
+        away = self._index.away
+        self._index.away = away - {server_id} if available else away | {server_id}
 
     def record_call(self, server_id: str, tool_name: str, seconds: float, *, success: bool = True) -> bool:
         """Count a call that ended; false when there is no such tool. A hub counts its calls itself."""
         if not self._counts_here:
             raise ConfigError("These calls are counted elsewhere.", hint="Do not record them a second time.")
         key = server_id, tool_name
-        if key not in self._catalogue.tools:
+        if key not in self._index.tools:
             return False
-        self._counts.setdefault(key, Count()).add(seconds, success=success)
+        tally = self._tallies.setdefault(key, Tally())
+        tally.count(seconds, bisect_left(BOUNDS, seconds), self._clock(), failed=False, tool_error=not success)
         return True
 
     def update_tool_annotations(
@@ -141,15 +141,13 @@ class EnhancedToolDiscovery:
         if wrong:
             raise ConfigError(f"These annotations cannot be used: {wrong[0]}", hint="Correct or remove them.")
         key = server_id, tool_name
-        tool = self._catalogue.tools.get(key)
+        tool = self._index.tools.get(key)
         if tool is None:
             return False
-        said = (
-            Override(annotations, alone=True) if replace_all else self._said.get(key, Override()).and_also(annotations)
-        )
-        self._said[key] = said
-        changed = replace(tool, annotations=said.over(tool.annotations))
-        self._catalogue.change(changed)
+        before = _Override(alone=True) if replace_all else self._overrides.get(key, _Override())
+        self._overrides[key] = override = before.and_also(annotations)
+        changed = tool.annotated(override.over(tool.annotations))
+        self._index.change(changed)
         self._unfed.add(server_id)
         self._events.emit(AnnotationsUpdated(server_id, tool_name, changed.annotations, self._clock()))
         return True
@@ -162,8 +160,8 @@ class EnhancedToolDiscovery:
             offered.setdefault(entry.server, {})[entry.name] = entry
         ready = {name for name, view in snapshot.servers.items() if view.state in (State.READY, State.DEGRADED)}
         away = {server for server in offered if ready.isdisjoint((server, *members.get(server, ())))}
-        self._catalogue.away = (self._catalogue.away - offered.keys()) | away
-        self._catalogue.calls.members = members
+        self._index.away = (self._index.away - offered.keys()) | away
+        self._index.members = members
         for server, entries in offered.items():
             self._follow_server(server, entries, _version(snapshot, (server, *members.get(server, ()))))
 
@@ -173,22 +171,22 @@ class EnhancedToolDiscovery:
         """The tools that meet every criterion; give an object, or the criteria by name, or both."""
         started = time.monotonic()
         criteria = replace(criteria, **options) if options else criteria
-        tools, total, scores = self._catalogue.search(criteria)
+        tools, total, scores = self._index.search(criteria)
         fits = tuple(scores[tool.server_id, tool.name] for tool in tools) if scores else ()
         return ToolSearchResult(tuple(tools), total, criteria, time.monotonic() - started, fits)
 
     def get_tool(self, server_id: str, tool_name: str) -> EnhancedToolInfo | None:
         """One tool, if it is known."""
-        tool = self._catalogue.tools.get((server_id, tool_name))
-        return self._catalogue.now([tool])[0] if tool is not None else None
+        tool = self._index.tools.get((server_id, tool_name))
+        return self._index.now([tool])[0] if tool is not None else None
 
     def get_all_tools(self) -> list[EnhancedToolInfo]:
         """Every tool that is known, server by server."""
-        return self._catalogue.now(tool for tools in self._catalogue.servers.values() for tool in tools.values())
+        return self._index.now(tool for tools in self._index.servers.values() for tool in tools.values())
 
     def get_server_tools(self, server_id: str) -> list[EnhancedToolInfo]:
         """The tools of one server, in its own order."""
-        return self._catalogue.now(self._catalogue.servers.get(server_id, {}).values())
+        return self._index.now(self._index.servers.get(server_id, {}).values())
 
     def get_tools_by_safety_level(self, level: Safety) -> list[EnhancedToolInfo]:
         """The tools of one level, by name; every tool is of one level only."""
@@ -217,7 +215,7 @@ class EnhancedToolDiscovery:
 
     def get_statistics(self) -> DiscoveryStatistics:
         """The catalogue in numbers."""
-        return self._catalogue.statistics()
+        return self._index.statistics()
 
     async def get_changes(self, server_id: str = "", tool_name: str = "", *, limit: int = 0) -> list[ToolChange]:
         """How tools changed, the newest first; 0 sets no limit."""
@@ -226,7 +224,7 @@ class EnhancedToolDiscovery:
     def _take(self, server_id: str, tools: Sequence[EnhancedToolInfo], *, whole: bool) -> tuple[EnhancedToolInfo, ...]:
         """A discovery came to its end."""
         found = {tool.name: tool for tool in tools}
-        before = self._catalogue.servers.get(server_id, {})
+        before = self._index.servers.get(server_id, {})
         # What a list that does not end left out may still be there.
         self._put(server_id, (found if whole else before | found).values())
         try:
@@ -236,12 +234,12 @@ class EnhancedToolDiscovery:
             self._unfed.discard(server_id)
             raise
         self.set_available(server_id, True)
-        known = self._catalogue.now(self._catalogue.tools[server_id, name] for name in found)
+        known = self._index.now(self._index.tools[server_id, name] for name in found)
         self._announce(known)
         return tuple(known)
 
     def _follow_server(self, server: str, entries: Mapping[str, Entry], version: str) -> None:
-        known = self._catalogue.servers.get(server, {})
+        known = self._index.servers.get(server, {})
         before = self._followed.get(server, {})
         self._followed[server] = {name: (entry, version) for name, entry in entries.items()}
         read = {
@@ -253,25 +251,25 @@ class EnhancedToolDiscovery:
             del self._followed[server]
         if read or len(before) != len(entries):
             self._put(server, [read.get(name) or known[name] for name in entries])
-            self._announce(self._catalogue.tools[server, name] for name in read if name not in known)
+            self._announce(self._index.tools[server, name] for name in read if name not in known)
 
     def _put(self, server_id: str, tools: Iterable[EnhancedToolInfo]) -> None:
-        said = self._said
+        overrides = self._overrides
         heeded = [
-            replace(tool, annotations=said[key].over(tool.annotations))
-            if (key := (server_id, tool.name)) in said
+            tool.annotated(overrides[key].over(tool.annotations))
+            if (key := (server_id, tool.name)) in overrides
             else tool
             for tool in tools
         ]
-        self._catalogue.put(server_id, heeded)
+        self._index.put(server_id, heeded)
         self._unfed.add(server_id)
-        for key in [key for key in self._counts if key[0] == server_id and key not in self._catalogue.tools]:
-            del self._counts[key]
+        for key in [key for key in self._tallies if key[0] == server_id and key not in self._index.tools]:
+            del self._tallies[key]
 
     def _feed(self) -> None:
         """Let the manager know the tools of servers that changed."""
         for server_id in tuple(self._unfed):
-            tools = [tool.as_tool() for tool in self._catalogue.servers.get(server_id, {}).values()]
+            tools = [tool.as_tool() for tool in self._index.servers.get(server_id, {}).values()]
             if not tools and server_id in self._fed:
                 self._fed.discard(server_id)
                 self.manager.remove_server(server_id)
@@ -289,13 +287,40 @@ class EnhancedToolDiscovery:
                 self._events.emit(ToolDiscovered(tool.server_id, tool.name, tool.annotations, now))
 
 
-def _read_all(server_id: str, pages: ToolPages, version: str) -> tuple[list[EnhancedToolInfo], list[str]]:
-    """The tools of some pages; one odd definition must hide no other."""
+@dataclass(frozen=True, slots=True)
+class _Override:
+    """What somebody said of a tool's behaviour, which outranks what its server says."""
+
+    annotations: Annotations = UNKNOWN
+    alone: bool = False
+    """Nothing else counts."""
+
+    def and_also(self, more: Annotations) -> _Override:
+        """The same with more said; the later wins."""
+        return replace(self, annotations=_overlaid(self.annotations, more))
+
+    def over(self, known: Annotations) -> Annotations:
+        """What is to be gone by."""
+        return self.annotations if self.alone else _overlaid(known, self.annotations)
+
+
+def _overlaid(below: Annotations, above: Annotations) -> Annotations:
+    """Both merged; where they contradict each other, what lies below gives way."""
+    drop: dict[str, Any] = {}
+    if above.read_only_hint and above.destructive_hint is None and below.destructive_hint:
+        drop = {"destructive_hint": False, "requires_confirmation": None}
+    if above.destructive_hint and above.read_only_hint is None and below.read_only_hint:
+        drop = {"read_only_hint": False, "requires_confirmation": None}
+    return merge_annotations(replace(below, **drop) if drop else below, above)
+
+
+def _read_all(server_id: str, listed: Iterable[Any], version: str) -> tuple[list[EnhancedToolInfo], list[str]]:
+    """The tools that were listed; one odd definition must hide no other."""
     found: dict[str, EnhancedToolInfo] = {}
-    warnings = [pages.problem] if pages.problem else []
-    for listed in pages.tools:
+    warnings: list[str] = []
+    for one in listed:
         try:
-            tool = read_definition(server_id, as_definition(listed), server_version=version)
+            tool = read_definition(server_id, as_definition(one), server_version=version)
         except TrunklineError as error:
             warnings.append(str(error))
         else:

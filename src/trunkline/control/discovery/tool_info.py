@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from trunkline.model import Entry
-from trunkline.tool import UNKNOWN, Annotations, Safety, Tool
+from trunkline.model import NOTHING, Entry
+from trunkline.tool import Annotations, Safety, Tool
 from trunkline.tools.annotations import effective, get_tool_safety_level, requires_confirmation
 from trunkline.tools.categories import GENERAL, infer_category
 from trunkline.tools.convert.definition import read
@@ -38,13 +38,15 @@ NO_CALLS = ToolStats()
 
 @dataclass(frozen=True, slots=True)
 class EnhancedToolInfo:
-    """A tool at one moment. What is read from `definition` is made anew each time, so nobody can change it here."""
+    """An entry at one moment. What is read from `definition` is made anew each time, so nobody can change it here."""
 
+    # These two are the entry's: whole lists of tools are gone through by them, and the way by the entry costs a third.
     name: str
     server_id: str
     """The server, or the group, that offers it."""
+    entry: Entry = field(repr=False)
+    """What is known of it wherever tools are listed."""
     description: str = ""
-    annotations: Annotations = UNKNOWN
     category: str = GENERAL
     version: str = ""
     """Its own, or else its server's; empty when neither is known."""
@@ -52,10 +54,21 @@ class EnhancedToolInfo:
     is_available: bool = True
     """Whether its server can be reached."""
     stats: ToolStats = NO_CALLS
-    shown: str = ""
-    """The name to call it by; differs from `name` in a hub of several servers."""
-    definition: bytes = field(default=b"{}", repr=False)
-    """What its server says of it, as JSON."""
+
+    @property
+    def shown(self) -> str:
+        """The name to call it by; differs from `name` in a hub of several servers."""
+        return self.entry.shown
+
+    @property
+    def annotations(self) -> Annotations:
+        """How it behaves."""
+        return self.entry.annotations
+
+    @property
+    def definition(self) -> bytes:
+        """What its server says of it, as JSON."""
+        return self.entry.definition
 
     @property
     def safety(self) -> Safety:
@@ -70,17 +83,17 @@ class EnhancedToolInfo:
     @property
     def input_schema(self) -> dict[str, Any]:
         """What it takes."""
-        return _object(decode_object(self.definition).get("inputSchema"))
+        return self._member("inputSchema")
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
         """What it answers, if it says so."""
-        return _object(decode_object(self.definition).get("outputSchema")) or None
+        return self._member("outputSchema") or None
 
     @property
     def metadata(self) -> dict[str, Any]:
         """Its `_meta`."""
-        return _object(decode_object(self.definition).get("_meta"))
+        return self._member("_meta")
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -100,93 +113,89 @@ class EnhancedToolInfo:
 
     def as_tool(self) -> Tool:
         """The same as a `Tool`."""
-        definition = decode_object(self.definition)
-        return Tool(
-            self.name,
-            self.description,
-            _object(definition.get("inputSchema")),
-            self.annotations,
-            self.server_id,
-            self.category,
-            output_schema=_object(definition.get("outputSchema")) or None,
-            meta=_object(definition.get("_meta")),
-        )
+        return replace(_tool(self.entry, decode_object(self.definition)), category=self.category)
+
+    def annotated(self, annotations: Annotations) -> EnhancedToolInfo:
+        """The same with other annotations."""
+        return replace(self, entry=replace(self.entry, annotations=annotations))
 
     def at(self, stats: ToolStats, *, available: bool) -> EnhancedToolInfo:
         """The same at another moment; spelled out, since `replace` takes four times as long."""
         return EnhancedToolInfo(
             self.name,
             self.server_id,
+            self.entry,
             self.description,
-            self.annotations,
             self.category,
             self.version,
             self.deprecated,
             available,
             stats,
-            self.shown,
-            self.definition,
         )
+
+    def _member(self, name: str) -> dict[str, Any]:
+        return _object(decode_object(self.definition).get(name))
 
 
 def read_definition(server_id: str, definition: Mapping[str, Any], *, server_version: str = "") -> EnhancedToolInfo:
     """The tool of an MCP definition; its server's own hints outrank what its words tell. ConfigError without a name."""
-    tool = read(definition, Ledger())
-    tool = tool.annotated(effective(tool.annotations, tool.name, tool.description, tool.input_schema))
-    return _info(tool, server_id, tool.name, _written(definition), server_version, deprecated=_deprecated(definition))
+    return _outside(read(definition, Ledger()), server_id, definition, server_version)
 
 
 def read_tool(server_id: str, tool: Tool) -> EnhancedToolInfo:
     """The tool of a server that is described in Python."""
-    definition = to_mcp_tool(tool, infer_annotations=False).value | {"name": tool.name}
-    hints = effective(tool.annotations, tool.name, tool.description, tool.input_schema)
-    return _info(tool.annotated(hints), server_id, tool.name, _written(definition), "", deprecated=False)
+    return _outside(tool, server_id, to_mcp_tool(tool, infer_annotations=False).value | {"name": tool.name}, "")
 
 
 def read_entry(entry: Entry, *, server_version: str = "") -> EnhancedToolInfo:
     """A tool of the hub, as the snapshot has it."""
-    definition = decode_object(entry.definition)
+    return _info(entry, decode_object(entry.definition), server_version)
+
+
+def _outside(tool: Tool, server_id: str, definition: Mapping[str, Any], version: str) -> EnhancedToolInfo:
+    """A tool that is in no hub, by the entry that it would have in one."""
+    hints = effective(tool.annotations, tool.name, tool.description, tool.input_schema)
+    entry = Entry(tool.name, server_id, tool.name, _encoded(definition), NOTHING, annotations=hints)
+    return _info(entry, definition, version)
+
+
+def _info(entry: Entry, definition: Mapping[str, Any], version: str) -> EnhancedToolInfo:
+    tool = _tool(entry, definition)
+    # Servers say so here or there, with `true` or with a text about what to use instead.
+    deprecated = definition.get("deprecated") or _meta_value(tool.meta, "deprecated")
+    return EnhancedToolInfo(
+        entry.name,
+        entry.server,
+        entry,
+        tool.description,
+        tool.category or infer_category(tool.name, tool.description),
+        _text(_meta_value(tool.meta, "version")) or version,
+        deprecated is True or bool(_text(deprecated)),
+    )
+
+
+def _tool(entry: Entry, definition: Mapping[str, Any]) -> Tool:
     meta = _object(definition.get("_meta"))
-    tool = Tool(
+    return Tool(
         entry.name,
         _text(definition.get("description")),
-        annotations=entry.annotations,
-        category=entry.options.category or _text(meta.get("category")),
+        _object(definition.get("inputSchema")),
+        entry.annotations,
+        entry.server,
+        entry.options.category or _text(meta.get("category")),
+        output_schema=_object(definition.get("outputSchema")) or None,
         meta=meta,
     )
-    return _info(tool, entry.server, entry.shown, entry.definition, server_version, deprecated=_deprecated(definition))
 
 
-def _info(
-    tool: Tool, server_id: str, shown: str, definition: bytes, server_version: str, *, deprecated: bool
-) -> EnhancedToolInfo:
-    return EnhancedToolInfo(
-        tool.name,
-        server_id,
-        tool.description,
-        tool.annotations,
-        tool.category or infer_category(tool.name, tool.description),
-        version=_text(_said(tool.meta, "version")) or server_version,
-        deprecated=deprecated,
-        shown=shown,
-        definition=definition,
-    )
-
-
-def _deprecated(definition: Mapping[str, Any]) -> bool:
-    # Servers say so here or there, with `true` or with a text about what to use instead.
-    said = definition.get("deprecated") or _said(_object(definition.get("_meta")), "deprecated")
-    return said is True or bool(_text(said))
-
-
-def _said(meta: Mapping[str, Any], word: str) -> Any:
+def _meta_value(meta: Mapping[str, Any], word: str) -> Any:
     """What `_meta` says under a word, with or without the prefix that MCP wants there."""
     if word in meta:
         return meta[word]
     return next((value for key, value in meta.items() if key.endswith(f"/{word}")), None)
 
 
-def _written(definition: Mapping[str, Any]) -> bytes:
+def _encoded(definition: Mapping[str, Any]) -> bytes:
     try:
         return encode(definition)
     except (TypeError, ValueError):  # half a surrogate pair, or a value that only Python knows

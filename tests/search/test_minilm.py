@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trunkline.search.wordpiece import WordPiece
+from trunkline.search.minilm import WordPiece
 
 PIECES = (
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "get", "weather", "##s", "##fore", "##cast", "zurich", ".", "_", "5", "##°"),

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from tests.harness import make_config
 from trunkline import open_hub
-from trunkline.control.embedding import RemoteEmbedder
+from trunkline.control.search import RemoteEmbedder
 from trunkline.errors import ConfigError, ProtocolError, TrunklineError, UnreachableError
 
 TWINS = """
