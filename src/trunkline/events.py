@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, overload
 
+from trunkline.foreign import Raised, attempt_now
+
 log = logging.getLogger("trunkline")
 
 _CAPITAL = re.compile("(?<!^)(?=[A-Z])")
@@ -58,10 +60,9 @@ class Emitter:
     def emit(self, event: Event) -> None:
         """Tell every listener, in the order they came."""
         for listener in tuple(self._listeners.get(type(event), ())):
-            try:
-                listener(event)
-            except Exception:  # a listener is somebody else's code, and a call must not end by it
-                log.exception("A listener to %s failed.", event.event)
+            outcome = attempt_now(listener, event)
+            if isinstance(outcome, Raised):  # a call must not end by it
+                log.error("A listener to %s failed.", event.event, exc_info=outcome.error)
 
     def _kind(self, event: type[Event] | str) -> type[Event]:
         if not isinstance(event, str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from trunkline.authoring.prompts import Prompt, PromptMessage, PromptResult, rea
 from trunkline.authoring.resources import Resource, ResourceContent, ResourceTemplate, read_contents
 from trunkline.errors import ConfigError, UnknownNameError
 from trunkline.events import Emitter, Event
+from trunkline.foreign import Raised, attempt
 from trunkline.workers import run
 
 log = logging.getLogger("trunkline")
@@ -166,10 +168,9 @@ class ServerCapabilitiesManager:
             return
         contents = await self.read_resource(uri)
         for subscriber in subscribers:
-            try:
-                await run(subscriber, uri, contents)
-            except Exception:  # a subscriber is somebody else's code, and the others want to hear as well
-                log.exception("A subscriber to %s failed.", uri)
+            outcome = await attempt(run, subscriber, uri, contents)
+            if isinstance(outcome, Raised):  # the others want to hear as well
+                log.error("A subscriber to %s failed.", uri, exc_info=outcome.error)
 
     # Prompts.
 
@@ -277,14 +278,12 @@ class ServerCapabilitiesManager:
     @contextmanager
     def _noted(self, event: Callable[[float, bool, str], Event]) -> Generator[None]:
         """Tell how the body ended: after how many seconds, whether well, and if not, why."""
-        started, failed = self._clock(), "It was cancelled."
+        started = self._clock()
         try:
             yield
-            failed = ""
-        except Exception as error:
-            failed = str(error)
-            raise
         finally:
+            error = sys.exception()
+            failed = str(error) if isinstance(error, Exception) else "It was cancelled." if error else ""
             self._events.emit(event(self._clock() - started, not failed, failed))
 
     def _found(self, uri: str) -> tuple[Resource | ResourceTemplate, dict[str, str]]:

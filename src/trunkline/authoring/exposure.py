@@ -22,6 +22,7 @@ from trunkline.authoring.exposable import (
 )
 from trunkline.authoring.toolbox import annotated
 from trunkline.errors import ConfigError, InvalidArgumentsError, RefusedError
+from trunkline.foreign import Raised, attempt
 from trunkline.tool import Annotations, Tool, ToolResult
 from trunkline.tools.names import distinct, sanitize_tool_name, with_prefix
 from trunkline.workers import run
@@ -179,15 +180,11 @@ async def _stepped(steps: tuple[WorkflowStep, ...], given: dict[str, Any], retri
 
 async def _tried(work: Callable[[], Any], retries: int) -> Any:
     """Run something, and again when it raised; what will not change by trying again is not tried again."""
-    while True:
-        try:
-            return await work()
-        except (InvalidArgumentsError, RefusedError, ConfigError):
-            raise
-        except Exception:
-            if retries <= 0:
-                raise
-            retries -= 1
+    while isinstance(outcome := await attempt(work), Raised):
+        if retries <= 0 or isinstance(outcome.error, (InvalidArgumentsError, RefusedError, ConfigError)):
+            raise outcome.error
+        retries -= 1
+    return outcome
 
 
 def _apart(results: list[ExposureResult]) -> list[ExposureResult]:

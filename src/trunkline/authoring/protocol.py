@@ -32,6 +32,7 @@ from trunkline.authoring.runs import Asked, Run, Waiting
 from trunkline.authoring.server import MCPServerBase
 from trunkline.authoring.sessions import Context, News, Sessions, is_modern, wants_log
 from trunkline.errors import InvalidArgumentsError, RefusedError, ServerRefusedError, TrunklineError, UnknownNameError
+from trunkline.foreign import Raised, attempt
 from trunkline.tasks import Tasks
 from trunkline.tool import Tool, ToolResult
 from trunkline.tools.convert.mcp import to_mcp_tool
@@ -197,14 +198,15 @@ class Protocol:
 
     async def _answered(self, ctx: Context, params: types.InputResponseRequestParams, name: str, work: Work) -> Any:
         """The same as `_attended`, where every failure but an unknown name is an error of the protocol."""
-        try:
-            return await self._attended(ctx, params, name, work)
-        except UnknownNameError:
-            raise
-        except TrunklineError as error:
+        outcome = await attempt(self._attended, ctx, params, name, work)
+        if not isinstance(outcome, Raised):
+            return outcome
+        error = outcome.error
+        if isinstance(error, UnknownNameError):
+            raise error
+        if isinstance(error, TrunklineError):
             raise _mcp_error(error) from error
-        except Exception as error:  # an author's code, whose failure the caller should see
-            raise MCPError(types.INTERNAL_ERROR, error_text(error)) from error
+        raise MCPError(types.INTERNAL_ERROR, error_text(error)) from error  # the caller should see what failed
 
     async def _attended(self, ctx: Context, params: types.InputResponseRequestParams, name: str, work: Work) -> Any:
         """Run a call to its end, or to questions that another request has to answer."""

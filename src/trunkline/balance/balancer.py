@@ -23,6 +23,7 @@ from trunkline.errors import (
     TrunklineError,
     UpstreamError,
 )
+from trunkline.foreign import Raised, attempt
 from trunkline.tasks import open_tasks
 
 log = logging.getLogger("trunkline")
@@ -387,11 +388,13 @@ async def open_checks(
 
 
 async def _answers(server: str, probe: Probe, timeout: float) -> bool:
-    try:
+    async def ask() -> bool:
         async with asyncio.timeout(timeout):
             return bool(await probe(server))
-    except (TrunklineError, OSError):
-        return False
-    except Exception:  # a probe is somebody else's code, and one bad answer must not end the checks
-        log.exception("The health check of %s failed.", server)
-        return False
+
+    outcome = await attempt(ask)
+    if not isinstance(outcome, Raised):
+        return outcome
+    if not isinstance(outcome.error, (TrunklineError, OSError)):  # one bad answer must not end the checks
+        log.error("The health check of %s failed.", server, exc_info=outcome.error)
+    return False

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, cast
 
 from trunkline.errors import ServerRefusedError, TrunklineError, UpstreamError
 from trunkline.events import Event
+from trunkline.foreign import Raised, attempt_now
 
 log = logging.getLogger("trunkline")
 
@@ -66,18 +67,21 @@ class BatchRequest:
         if not isinstance(error, Exception) or isinstance(error, StopIteration):  # a coroutine cannot raise that one
             text = str(error or "") or "The batch executor did not say why."
             return ServerRefusedError(f"{self} failed: {text}", code=UpstreamError.code)
-        own: Exception
-        try:
-            if isinstance(error, TrunklineError):  # made with keywords, which `copy` does not know
-                own = type(error).__new__(type(error), *error.args)
-                own.__dict__.update(vars(error))
-            else:
-                own = copy.copy(error)
-        except Exception:  # noqa: BLE001 - somebody else's class may be made in any way
-            own = UpstreamError(f"{self} failed: {type(error).__name__}: {error}")
+        copied = attempt_now(_copy_of, error)
+        if isinstance(copied, Raised):  # somebody else's class may be made in any way
+            copied = UpstreamError(f"{self} failed: {type(error).__name__}: {error}")
+        own = copied
         # Where it was raised is worth keeping; an error that never was raised says all by itself.
         own.__cause__ = error if error.__traceback__ is not None else error.__cause__
         return own
+
+
+def _copy_of(error: Exception) -> Exception:
+    if not isinstance(error, TrunklineError):
+        return copy.copy(error)
+    own = type(error).__new__(type(error), *error.args)  # made with keywords, which `copy` does not know
+    own.__dict__.update(vars(error))
+    return own
 
 
 BatchExecutor = Callable[[list[BatchRequest]], Awaitable[Sequence[BatchResult]] | Sequence[BatchResult]]

@@ -30,6 +30,7 @@ from trunkline.call.result_cache import result_key
 from trunkline.call.single_flight import SingleFlight
 from trunkline.errors import BusyError, CancelledCallError, ConfigError, UpstreamError, UpstreamTimeoutError
 from trunkline.events import Emitter
+from trunkline.foreign import Raised, attempt
 from trunkline.tasks import Tasks
 
 
@@ -267,16 +268,15 @@ class RequestBatcher:
                     await lane.enter(owner, max_wait=math.inf)
                 batch.lanes.append(lane)
             self._fill(batch)
-            results = await self._execute(batch) if batch.requests else []
+            results = await attempt(self._execute, batch) if batch.requests else []
         except asyncio.CancelledError:
             self._leave(batch)
             self._fail(batch, UpstreamError("The batch was stopped.", hint="The calls may have happened."))
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the executor raises is the answer to each request
-            self._leave(batch)
-            self._fail(batch, error)
+        self._leave(batch)  # before the answers: who has its answer finds the slot free
+        if isinstance(results, Raised):
+            self._fail(batch, results.error)
         else:
-            self._leave(batch)  # before the answers: who has its answer finds the slot free
             self._complete(batch, results)
 
     def _fill(self, batch: _Batch) -> None:

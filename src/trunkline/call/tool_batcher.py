@@ -12,6 +12,7 @@ from typing import Any, Self
 from trunkline.call.batch_request import BatchRequest, BatchResult
 from trunkline.call.batcher import DEFAULT_BATCH_CONFIG, BatchConfig, RequestBatcher
 from trunkline.errors import ConfigError
+from trunkline.foreign import Raised, attempt
 
 ToolExecutor = Callable[[str, Mapping[str, Any], str], Awaitable[Any] | Any]
 """Runs one call: given the tool, its arguments and the server."""
@@ -87,12 +88,16 @@ class ToolCallBatcher:
 
     async def _call(self, request: BatchRequest, batch: list[BatchRequest]) -> BatchResult:
         started = self._clock()
-        try:
-            assert self._tool_executor is not None
-            answer = self._tool_executor(request.tool, request.args, request.server_id)
-            result = BatchResult(success=True, result=await answer if isawaitable(answer) else answer)
-        except Exception as error:  # noqa: BLE001 - whatever the tool raises is the answer to this request
-            result = BatchResult(success=False, error=error)
+        execute = self._tool_executor
+        assert execute is not None
+
+        async def answer() -> BatchResult:
+            given = execute(request.tool, request.args, request.server_id)
+            return BatchResult(success=True, result=await given if isawaitable(given) else given)
+
+        result = await attempt(answer)
+        if isinstance(result, Raised):  # whatever the tool raises is the answer to this request
+            result = BatchResult(success=False, error=result.error)
         if any(not other.answer.done() for other in batch if other is not request):
             request.resolve(result)  # the last one is answered by the end of the batch, when its slot is free
         return replace(result, execution_time=self._clock() - started)

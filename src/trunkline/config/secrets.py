@@ -17,6 +17,7 @@ from typing import Any, Protocol, cast
 
 from trunkline.config.options import default_home
 from trunkline.errors import ConfigError
+from trunkline.foreign import Raised, attempt_now
 from trunkline.storage.files import replace_file, seal_key
 
 FILE = "secrets.json"
@@ -37,11 +38,13 @@ class Keyring(Protocol):
 
 def system_keyring() -> Keyring | None:
     """The system's keyring, if the package `keyring` is installed and found one that works."""
-    try:
+
+    def find() -> Keyring | None:
         found: Any = importlib.import_module("keyring").get_keyring()
         return cast("Keyring", found) if found.priority >= 1 else None
-    except Exception:  # noqa: BLE001 - foreign code, which fails in ways of its own on machines without a desktop
-        return None
+
+    keyring = attempt_now(find)  # it fails in ways of its own on machines without a desktop
+    return None if isinstance(keyring, Raised) else keyring
 
 
 def look_up(name: str, env: Mapping[str, str]) -> tuple[str | None, str]:
@@ -94,12 +97,10 @@ class Secrets:
             entry = entries.pop(name, None)
             keyring = self._keyring() if entry is not None and "keyring" in entry else None
             if keyring is not None:
-                try:
-                    keyring.delete_password(self._service, name)
-                except Exception as error:  # noqa: BLE001 - a keyring's backend is foreign code
-                    raise ConfigError(
-                        f"The keyring does not forget the secret {name}.", hint=f"It says: {type(error).__name__}."
-                    ) from None
+                outcome = attempt_now(keyring.delete_password, self._service, name)
+                if isinstance(outcome, Raised):
+                    hint = f"It says: {type(outcome.error).__name__}."
+                    raise ConfigError(f"The keyring does not forget the secret {name}.", hint=hint)
         return entry is not None
 
     # The keyring.
@@ -108,19 +109,15 @@ class Secrets:
         keyring = self._keyring()
         if keyring is None:
             return False
-        try:
-            keyring.set_password(self._service, name, value)
-            return keyring.get_password(self._service, name) == value
-        except Exception:  # noqa: BLE001 - a keyring that does not work is as good as none
+        # A keyring that does not work is as good as none.
+        if isinstance(attempt_now(keyring.set_password, self._service, name, value), Raised):
             return False
+        return attempt_now(keyring.get_password, self._service, name) == value
 
     def _from_keyring(self, name: str) -> str:
         keyring = self._keyring()
-        try:
-            value = keyring.get_password(self._service, name) if keyring is not None else None
-        except Exception:  # noqa: BLE001 - a keyring's backend is foreign code, and its words may hold anything
-            value = None
-        if value is None:
+        value = attempt_now(keyring.get_password, self._service, name) if keyring is not None else None
+        if value is None or isinstance(value, Raised):  # what it says of the failure may hold anything
             raise ConfigError(
                 f"The secret {name} is in the system's keyring, which does not give it.",
                 hint=f"Unlock it, or run `trunkline secret set {name}` again.",

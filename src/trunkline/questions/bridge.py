@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from trunkline.errors import RefusedError
+from trunkline.foreign import Raised, attempt
 from trunkline.model import Answer, Call, Caller, Question
 from trunkline.questions.kinds import Elicitation, ElicitationHandler, ElicitationResponse, UrlRequest
 from trunkline.questions.manager import ElicitationManager
@@ -118,8 +119,12 @@ class LocalAnswers:
         handler = self._handlers.get(question.method)
         if handler is None:
             return await _answered_here(self.elicitation, question, call)
-        try:
-            return Answer(result=encode(await handler(decode(question.params or b"{}"))))
-        except Exception as error:  # noqa: BLE001  a handler is somebody else's code, and a server waits for an answer
+
+        async def answer() -> bytes:
+            return encode(await handler(decode(question.params or b"{}")))
+
+        outcome = await attempt(answer)
+        if isinstance(outcome, Raised):
             # Its words may hold what the handler knows and the server should not.
-            return Answer(error=error_object(-32603, f"The handler failed: {type(error).__name__}."))
+            return Answer(error=error_object(-32603, f"The handler failed: {type(outcome.error).__name__}."))
+        return Answer(result=outcome)

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from trunkline.errors import ConfigError
 from trunkline.events import Emitter
+from trunkline.foreign import Raised, attempt
 from trunkline.questions.answers import check_question, default_of, read_answer
 from trunkline.questions.events import KINDS_OF_END, ElicitationRequested, end_of, without_secrets
 from trunkline.questions.fields import FileReference, FormField, Secret, SelectOption
@@ -337,15 +338,20 @@ async def _ask(
     handler: ElicitationHandler, pending: _Pending, end: Callable[[_Pending, ElicitationResponse], object]
 ) -> None:
     request = pending.request
-    try:
+
+    async def answer() -> ElicitationResponse:
         given = handler(request)
+        return read_answer(request, await given if inspect.isawaitable(given) else given)
+
+    try:
         # Nothing is returned from here: a finished task shows its result in logs, and that may be a secret.
-        end(pending, read_answer(request, await given if inspect.isawaitable(given) else given))
+        outcome = await attempt(answer)
     except asyncio.CancelledError:
         end(pending, ElicitationResponse(request.id, cancelled=True, error="The handler was cancelled."))
         raise
-    except Exception as error:  # noqa: BLE001  a handler is somebody else's code, and a call must not end by it
-        end(pending, ElicitationResponse(request.id, error=_failure(request, error)))
+    if isinstance(outcome, Raised):
+        outcome = ElicitationResponse(request.id, error=_failure(request, outcome.error))
+    end(pending, outcome)
 
 
 def _listed(choices: Iterable[SelectOption | str]) -> tuple[SelectOption, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 from trunkline.call.middleware.chain import Asker, CallNext, ToolContext, ToolMiddleware
 from trunkline.call.middleware.logs import one_line
 from trunkline.errors import ConfigError
+from trunkline.foreign import Raised, attempt
 from trunkline.tool import Tool, ToolResult
 from trunkline.tools.annotations import requires_confirmation
 
@@ -67,19 +68,18 @@ def cancelled(tool: Tool, why: str) -> ToolResult:
 async def _agreed(
     asker: Asker, tool: Tool, params: Mapping[str, Any], server: str, timeout: float, labels: tuple[str, str]
 ) -> bool:
-    try:
-        answer = await asker.confirm(
-            _question(tool, params),
-            tool_name=tool.name,
-            server_id=server,
-            confirm_label=labels[0],
-            cancel_label=labels[1],
-            timeout=timeout,
-        )
-    except Exception:  # whoever shows the question is somebody else's code, and a broken dialogue is not a yes
-        log.exception("Nobody could be asked about %s.", one_line(tool.name))
-        return False
-    return answer is True
+    answer = await attempt(
+        asker.confirm,
+        _question(tool, params),
+        tool_name=tool.name,
+        server_id=server,
+        confirm_label=labels[0],
+        cancel_label=labels[1],
+        timeout=timeout,
+    )
+    if isinstance(answer, Raised):
+        log.error("Nobody could be asked about %s.", one_line(tool.name), exc_info=answer.error)
+    return answer is True  # a broken dialogue is not a yes
 
 
 def _question(tool: Tool, params: Mapping[str, Any]) -> str:

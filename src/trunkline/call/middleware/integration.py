@@ -12,6 +12,7 @@ from trunkline.call.middleware.logs import logging_middleware
 from trunkline.call.middleware.validate import validation_middleware
 from trunkline.call.middleware.wrap import ToolWrapperOptions, is_wrapped, wrap_tool_with_elicitation
 from trunkline.errors import ConfigError, InvalidArgumentsError, TrunklineError, UnknownNameError
+from trunkline.foreign import Raised, attempt
 from trunkline.questions.kinds import ElicitationHandler
 from trunkline.questions.manager import ElicitationManager
 from trunkline.tool import Tool, ToolResult
@@ -113,13 +114,19 @@ class ToolIntegrationManager:
 
 async def _outcome(tool: Tool, params: dict[str, Any]) -> ToolResult:
     """What the function answers; what it raises becomes a failed result, but our own errors are let through."""
-    assert tool.execute is not None, "a tool without a function is not registered"
-    try:
-        return ToolResult.of(await run(tool.execute, params))
-    except TrunklineError:
-        raise
-    except Exception as error:  # noqa: BLE001 - it is somebody else's code, and a failing tool is a result
-        return ToolResult.failed(str(error) or type(error).__name__, tool_name=tool.name, error=type(error).__name__)
+    function = tool.execute
+    assert function is not None, "a tool without a function is not registered"
+
+    async def answer() -> ToolResult:
+        return ToolResult.of(await run(function, params))
+
+    outcome = await attempt(answer)
+    if not isinstance(outcome, Raised):
+        return outcome
+    error = outcome.error
+    if isinstance(error, TrunklineError):
+        raise error
+    return ToolResult.failed(str(error) or type(error).__name__, tool_name=tool.name, error=type(error).__name__)
 
 
 global_tool_integration_manager = ToolIntegrationManager(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -26,10 +27,10 @@ def create_logging_middleware(
             result = await call_next()
             outcome = _outcome(result)
             return result
-        except Exception as error:
-            outcome = type(error).__name__
-            raise
         finally:
+            error = sys.exception()
+            if isinstance(error, Exception):
+                outcome = type(error).__name__
             logger.log(
                 level,
                 "tool=%s server=%s user=%s outcome=%s duration=%.3fs",

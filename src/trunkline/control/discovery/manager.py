@@ -27,6 +27,7 @@ from trunkline.control.multi_server import MultiServerManager
 from trunkline.control.unified_tools import UnifiedTool
 from trunkline.errors import ConfigError, TrunklineError
 from trunkline.events import Emitter
+from trunkline.foreign import Raised, attempt
 from trunkline.model import Entry, Snapshot, State
 from trunkline.telemetry.tally import BOUNDS, Tally
 from trunkline.tool import UNKNOWN, Annotations, Safety
@@ -79,8 +80,8 @@ class EnhancedToolDiscovery:
         started = time.monotonic()
         if server_id in self._discovering:
             return ToolDiscoveryResult(False, server_id, error=f"Discovery already in progress for server: {server_id}")
-        self._discovering.add(server_id)
-        try:
+
+        async def discover() -> ToolDiscoveryResult:
             async with asyncio.timeout(timeout):
                 listed, problem = await read_client_tools(client)
             version = server_version or version_of(client)
@@ -90,14 +91,21 @@ class EnhancedToolDiscovery:
             await self.history.note(server_id, [tool.definition for tool in tools], whole=not problem)
             took = time.monotonic() - started
             return ToolDiscoveryResult(True, server_id, known, took, warnings=(*filter(None, (problem,)), *warnings))
-        except TimeoutError:
-            error = f"Discovery timeout: server {server_id!r} did not list its tools within {timeout:g}s."
-        except TrunklineError as refused:
-            error = str(refused)
-        except Exception as failure:  # noqa: BLE001 - the client is somebody else's code, and may raise anything
-            error = f"{type(failure).__name__}: {failure}"
+
+        self._discovering.add(server_id)
+        try:
+            outcome = await attempt(discover)
         finally:
             self._discovering.discard(server_id)
+        if not isinstance(outcome, Raised):
+            return outcome
+        match outcome.error:
+            case TimeoutError():
+                error = f"Discovery timeout: server {server_id!r} did not list its tools within {timeout:g}s."
+            case TrunklineError():
+                error = str(outcome.error)
+            case failure:
+                error = f"{type(failure).__name__}: {failure}"
         return ToolDiscoveryResult(False, server_id, duration=time.monotonic() - started, error=error)
 
     def register_server(self, server: ServerInfo) -> None:
