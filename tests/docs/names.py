@@ -146,6 +146,6 @@ def _below(name: str) -> str:
 
 @cache
 def _homes() -> dict[str, str]:
-    tree = ast.parse(inspect.getsource(trunkline))
+    tree = ast.parse(Path(str(trunkline.__file__)).with_suffix(".pyi").read_text(encoding="utf-8"))
     imports = [line for line in ast.walk(tree) if isinstance(line, ast.ImportFrom)]
     return {alias.name: line.module or "" for line in imports for alias in line.names}
