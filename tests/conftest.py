@@ -10,6 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 import pytest_asyncio
+from hypothesis import settings
 
 from tests.harness import FORKS, OLD_PYTHON, TESTS, Start, preloaded
 
@@ -18,6 +19,10 @@ pytest.register_assert_rewrite("tests.fidelity.case", "tests.fidelity.features",
 
 # A shell that runs the tests in the background has Ctrl-C ignored, and what they start would ignore it as well.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# On a busy machine a healthy example takes longer than the fifth of a second that Hypothesis gives it by default.
+settings.register_profile("busy", deadline=5000)
+settings.load_profile("busy")
 
 SLOW = (
     "cli",
@@ -55,6 +60,7 @@ SLOW = (
 QUICK = (
     "call/stages/test_elicit.py",
     "call/stages/test_order.py",
+    "cli/test_help.py",
     "gateway/test_ambiguity.py",
     "gateway/test_guard.py",
     "gateway/test_modern.py",
