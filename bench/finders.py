@@ -32,8 +32,8 @@ from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from trunkline.cli.bench import rank_file
 from trunkline.errors import ConfigError
-from trunkline.search.measure import rank_file
 from trunkline.search.text import ToolText
 from trunkline.tools.names import distinct, sanitize_tool_name
 

@@ -61,26 +61,14 @@ async def test_a_server_that_does_not_start_holds_up_no_more_callers_than_it_has
     assert all("hung" in heard.error["message"] for heard in late)
 
 
-async def test_a_gateway_full_of_connections_refuses_further_ones(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+async def test_connections_that_say_nothing_lock_nobody_out(tmp_path: Path, http: aiohttp.ClientSession) -> None:
     async with gateway(tmp_path, {"one": faulty()}, max_connections=5) as opened:
         host, port = opened.url.removeprefix("http://").removesuffix("/mcp").split(":")
         held = [await asyncio.open_connection(host, int(port)) for _ in range(5)]
+        try:
+            answer = await ModernCaller(opened.url, http).call("echo", {"text": "in"})
+        finally:
+            for _, other in held:
+                other.close()
 
-        reader, writer = await asyncio.open_connection(host, int(port))
-        async with asyncio.timeout(5):
-            refused = await reader.read()
-        writer.close()
-        for _, other in held:
-            other.close()
-
-        async def answers() -> bool:
-            return (await ModernCaller(opened.url, http).call("echo", {"text": "in"})).text == "in"
-
-        async with asyncio.timeout(5):
-            while True:
-                try:
-                    assert await answers()
-                    break
-                except (aiohttp.ClientError, AssertionError, ValueError):
-                    await asyncio.sleep(0.02)
-    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert answer.text == "in"

@@ -121,7 +121,7 @@ sys.modules["numpy"] = None
 from pathlib import Path
 from trunkline.search.builtin import builtin_embedder
 from trunkline.search.finder import Finder
-from trunkline.search.measure import rank_file
+from trunkline.cli.bench import rank_file
 from trunkline.search.text import ToolText
 from trunkline.errors import ConfigError
 
@@ -157,7 +157,7 @@ def test_numpy_is_loaded_for_one_core_and_programs_do_not_inherit_that() -> None
 
 def test_nothing_heavy_is_imported_before_vectors_are_asked_for() -> None:
     script = (
-        "import sys, trunkline.search.finder, trunkline.search.measure;"
+        "import sys, trunkline.search.finder, trunkline.cli.bench;"
         "from trunkline.search.builtin import builtin_embedder; builtin_embedder();"
         "assert 'numpy' not in sys.modules"
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from trunkline.cli.bench import rank_file
 from trunkline.errors import ConfigError
-from trunkline.search.measure import rank_file
 
 
 def test_a_file_of_queries_becomes_a_file_of_rankings(tmp_path: Path) -> None:

@@ -1,18 +1,23 @@
-"""What an operator may ask a running gateway: its servers, how they fare, and how calls to them went."""
+"""What an operator may ask a running gateway: its servers, how they fare, how calls went, and what searching saved."""
 
 from __future__ import annotations
 
+import dataclasses
+import time
 from typing import Any
 
 from trunkline.errors import RefusedError
-from trunkline.gateway import stats
 from trunkline.gateway.request import JSON, Request
 from trunkline.model import Kind, ServerView
 from trunkline.relay import Relay
+from trunkline.telemetry.savings import Saved
+from trunkline.telemetry.tally import Tally
 from trunkline.wire.members import encode
 
 PATH = "/api/v1/"
 SERVERS, STATS = f"{PATH}servers", f"{PATH}stats"
+TOP = 50
+"""Tools that are told of: those with the most calls."""
 
 
 def answer(relay: Relay, request: Request) -> None:
@@ -21,7 +26,7 @@ def answer(relay: Relay, request: Request) -> None:
         raise RefusedError("There is nothing here.", status=404, hint=f"There are {SERVERS} and {STATS}.")
     if request.method not in ("GET", "HEAD"):
         raise RefusedError(f"There is nothing to {request.method} here.", status=405)
-    body = _servers(relay) if request.path == SERVERS else stats.statistics(relay, request.scope.user)
+    body = _servers(relay) if request.path == SERVERS else statistics(relay, request.scope.user)
     request.answer(200, encode(body), [JSON, (b"cache-control", b"no-store")])
 
 
@@ -34,7 +39,7 @@ def _servers(relay: Relay) -> dict[str, Any]:
 
 def described(relay: Relay, view: ServerView) -> dict[str, Any]:
     """A server for programs to read."""
-    return {**summary(view), **statistics(relay, view.name)}
+    return {**summary(view), **_calls(relay, view.name)}
 
 
 def summary(view: ServerView) -> dict[str, Any]:
@@ -55,7 +60,7 @@ def count(view: ServerView, kind: Kind) -> int:
     return len(view.lists[kind].items) if kind in view.lists else 0
 
 
-def statistics(relay: Relay, server: str) -> dict[str, Any]:
+def _calls(relay: Relay, server: str) -> dict[str, Any]:
     """How calls to a server went, and how many it has now."""
     found: dict[str, Any] = {}
     tally = relay.tallies.servers.get(server)
@@ -71,3 +76,59 @@ def statistics(relay: Relay, server: str) -> dict[str, Any]:
     found |= {"in_flight": lane.inside, "waiting": lane.waiting}
     group = relay.group_of(server)
     return found | ({"group": group} if group else {})
+
+
+def statistics(relay: Relay, user: str = "") -> dict[str, Any]:
+    """What happened since the start; a user is told of their own calls alone."""
+    tallies = relay.tallies.of(user)
+    views = relay.servers()
+    lanes = [relay.lane(view.name) for view in views]
+    age = relay.tallies.now() - relay.tallies.since
+    return {
+        "since": round(time.time() - age, 3),
+        "seconds": round(age, 3),
+        **counted(tallies.total()),
+        "in_flight": sum(lane.inside for lane in lanes),
+        "waiting": sum(lane.waiting for lane in lanes),
+        "tokens": _tokens(relay, user),
+        "servers": [_server(relay, view, tallies.servers.get(view.name)) for view in views],
+        "tools": [{"server": server, "tool": tool, **counted(tally)} for server, tool, tally in tallies.busiest(TOP)],
+    }
+
+
+def counted(tally: Tally | None) -> dict[str, Any]:
+    """How calls went, for programs to read."""
+    tally = tally or _NONE
+    return {
+        "calls": tally.calls,
+        "failures": tally.failures,
+        "tool_errors": tally.tool_errors,
+        "average_seconds": round(tally.average, 6),
+        "p50_seconds": round(tally.within(0.5), 6),
+        "p95_seconds": round(tally.within(0.95), 6),
+    }
+
+
+def _server(relay: Relay, view: ServerView, tally: Tally | None) -> dict[str, Any]:
+    lane = relay.lane(view.name)
+    return {
+        "name": view.name,
+        "state": view.state.value,
+        "reason": view.reason,
+        "tools": count(view, Kind.TOOL),
+        **counted(tally),
+        "in_flight": lane.inside,
+        "waiting": lane.waiting,
+    }
+
+
+def _tokens(relay: Relay, user: str) -> dict[str, Any]:
+    each = [{"profile": profile, "user": own, **_saved(saved)} for profile, own, saved in relay.savings.each(user)]
+    return {**_saved(relay.savings.total(user)), "callers": each}
+
+
+def _saved(saved: Saved) -> dict[str, int]:
+    return {"saved": saved.tokens, **dataclasses.asdict(saved)}
+
+
+_NONE = Tally()

@@ -9,14 +9,14 @@ import pytest
 
 from tests.call.middleware.scene import DESTROYER, READER, Person, Recorder, tool
 from trunkline.call.middleware.confirm import NOBODY, confirmation_middleware
-from trunkline.call.middleware.integration import ToolIntegrationManager
-from trunkline.call.middleware.logs import logging_middleware
-from trunkline.call.middleware.wrap import (
+from trunkline.call.middleware.integration import (
     DEFAULT_TOOL_WRAPPER_OPTIONS,
+    ToolIntegrationManager,
     ToolWrapperOptions,
     wrap_tool_with_elicitation,
     wrap_tools_with_elicitation,
 )
+from trunkline.call.middleware.logs import logging_middleware
 from trunkline.errors import ConfigError
 from trunkline.tool import Annotations, Tool, ToolResult
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.control.shop import discovered, tool
 from trunkline import CompatibilityCheckResult
-from trunkline.control.discovery.compatibility import parse_version
+from trunkline.control.discovery.tool_info import parse_version
 
 
 async def test_the_documented_example_comes_out_as_documented() -> None:

@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
-from trunkline.call.middleware.chain import ToolContext, ToolMiddleware, copied, create_tool_middleware_chain
-from trunkline.call.middleware.confirm import confirmation_middleware
+from trunkline.call.middleware.chain import (
+    Asker,
+    ToolContext,
+    ToolMiddleware,
+    copied,
+    create_tool_middleware_chain,
+    marked,
+    running,
+)
+from trunkline.call.middleware.confirm import cancelled, confirmation_middleware, refusal
 from trunkline.call.middleware.logs import logging_middleware
 from trunkline.call.middleware.validate import validation_middleware
-from trunkline.call.middleware.wrap import ToolWrapperOptions, is_wrapped, wrap_tool_with_elicitation
 from trunkline.errors import ConfigError, InvalidArgumentsError, TrunklineError, UnknownNameError
 from trunkline.foreign import Raised, attempt
 from trunkline.questions.kinds import ElicitationHandler
 from trunkline.questions.manager import ElicitationManager
 from trunkline.tool import Tool, ToolResult
+from trunkline.tools.annotations import requires_confirmation
 from trunkline.workers import run
+
+
+@dataclass(frozen=True)
+class ToolWrapperOptions:
+    """How a wrapped tool asks."""
+
+    auto_confirm_destructive: bool = False
+    """Run without asking: somebody answers for it."""
+    elicitation_timeout: float = 60.0
+    """Seconds that a person has to answer."""
+    enable_logging: bool = True
+    """Write one line for a call that no chain has logged."""
+    elicitation: Asker | None = None
+    """Who is asked; without it, whoever the chain asks."""
+
+    def __post_init__(self) -> None:
+        if not self.elicitation_timeout > 0:
+            raise ConfigError(
+                f"`elicitation_timeout` is {self.elicitation_timeout!r}.", hint="Give a person more than 0 seconds."
+            )
+
 
 _QUIET = ToolWrapperOptions(enable_logging=False)
 
@@ -134,3 +165,58 @@ global_tool_integration_manager = ToolIntegrationManager(
     (logging_middleware, validation_middleware, confirmation_middleware)
 )
 """One for the whole program, with logging, validation and confirmation."""
+
+
+DEFAULT_TOOL_WRAPPER_OPTIONS = ToolWrapperOptions()
+
+
+def wrap_tool_with_elicitation(tool: Tool, options: ToolWrapperOptions = DEFAULT_TOOL_WRAPPER_OPTIONS) -> Tool:
+    """The same tool, whose function asks first if the tool needs a person's agreement.
+
+    In a chain that has asked already, it does not ask again. With nobody to ask, it does not run. Wrapping a wrapped
+    tool gives it the new options.
+    """
+    inner = tool.execute.tool if isinstance(tool.execute, _Asking) else tool
+    if inner.execute is None:
+        raise ConfigError(f"Tool {tool.name!r} has no function.", hint="Give it an `execute`.")
+    plain = dataclasses.replace(tool, execute=inner.execute)
+    return dataclasses.replace(tool, execute=_Asking(plain, inner.execute, options))
+
+
+def wrap_tools_with_elicitation(
+    tools: Iterable[Tool], options: ToolWrapperOptions = DEFAULT_TOOL_WRAPPER_OPTIONS
+) -> list[Tool]:
+    """Many tools, wrapped alike."""
+    return [wrap_tool_with_elicitation(tool, options) for tool in tools]
+
+
+def is_wrapped(tool: Tool) -> bool:
+    """Whether a tool asks by itself already."""
+    return isinstance(tool.execute, _Asking)
+
+
+@dataclass(frozen=True)
+class _Asking:
+    tool: Tool
+    execute: Callable[..., Any]
+    options: ToolWrapperOptions
+
+    async def __call__(self, params: dict[str, Any]) -> Any:
+        call = running(self.tool)
+        if call is not None or not self.options.enable_logging:
+            return await self._ask_and_run(params, call or ToolContext())
+
+        async def rest(_: Mapping[str, Any] | None = None, /) -> ToolResult:
+            return ToolResult.of(await self._ask_and_run(params, ToolContext()))
+
+        return await logging_middleware(self.tool, params, ToolContext(), rest)
+
+    async def _ask_and_run(self, params: dict[str, Any], context: ToolContext) -> Any:
+        if requires_confirmation(self.tool) and not self.options.auto_confirm_destructive:
+            asker = self.options.elicitation
+            why = await refusal(self.tool, params, context, elicitation=asker, timeout=self.options.elicitation_timeout)
+            if why:
+                return cancelled(self.tool, why)
+        # What the function calls itself is another call: nobody has agreed to that.
+        with marked(None):
+            return await run(self.execute, params)

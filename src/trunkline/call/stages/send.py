@@ -83,9 +83,11 @@ class SendStage:
 
 def _may_repeat(error: UpstreamError, call: Call, repeatable: bool) -> bool:
     """Whether a failed call is sent once more: it provably did not run, or running twice does no harm."""
-    if call.parked is not None or isinstance(error, (UnreachableError, UpstreamTimeoutError)):
+    if call.parked is not None:
         return False
-    return isinstance(error, SessionLostError) or (repeatable and not call.elsewhere)
+    if isinstance(error, SessionLostError):
+        return True  # the server refused it unread
+    return repeatable and not call.elsewhere and not isinstance(error, (UnreachableError, UpstreamTimeoutError))
 
 
 def _says_error(result: bytes) -> bool:

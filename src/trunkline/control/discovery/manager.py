@@ -11,7 +11,6 @@ from typing import Any
 
 from trunkline.balance.groups import ServerInfo
 from trunkline.control.change import ToolChange, ToolChanged
-from trunkline.control.discovery.compatibility import CompatibilityCheckResult, check_tool
 from trunkline.control.discovery.criteria import EVERYTHING, ToolSearchCriteria, ToolSearchResult
 from trunkline.control.discovery.events import (
     AnnotationsUpdated,
@@ -20,7 +19,14 @@ from trunkline.control.discovery.events import (
     ToolDiscoveryResult,
 )
 from trunkline.control.discovery.tool_index import Calls, Key, ToolIndex
-from trunkline.control.discovery.tool_info import EnhancedToolInfo, read_definition, read_entry, read_tool
+from trunkline.control.discovery.tool_info import (
+    CompatibilityCheckResult,
+    EnhancedToolInfo,
+    check_tool,
+    read_definition,
+    read_entry,
+    read_tool,
+)
 from trunkline.control.history import History
 from trunkline.control.listing import as_definition, read_client_tools, version_of
 from trunkline.control.multi_server import MultiServerManager
