@@ -102,12 +102,15 @@ async def measure_stages() -> dict[str, float]:
     """Each stage alone: what the stages up to it cost, less what those before it cost; the server answers at once."""
     from trunkline.call.stage import Handler, join
     from trunkline.config.options import ServerSpec
-    from trunkline.hub import PYTHON_META, open_hub
+    from trunkline.hub import open_hub
     from trunkline.model import Call, Reply
+    from trunkline.upstream.connection import CLIENT_INFO
+    from trunkline.wire.era import MODERN_VERSIONS
     from trunkline.wire.members import encode
-    from trunkline.wire.meta import stamp
+    from trunkline.wire.meta import Meta, stamp
 
-    params = stamp({"name": encode("echo"), "arguments": encode({"text": "hello world"})}, PYTHON_META)
+    python = Meta(MODERN_VERSIONS[0], b"{}", CLIENT_INFO)
+    params = stamp({"name": encode("echo"), "arguments": encode({"text": "hello world"})}, python)
     done = Reply(result=b"{}")
 
     async def instant(call: Call, call_next: Handler) -> Reply:

@@ -29,6 +29,7 @@ from trunkline.install.marketplace.ranking import select
 from trunkline.install.marketplace.server_json import get_all_well_known_servers, get_well_known_server
 from trunkline.install.marketplace.source import Found, Source
 from trunkline.tool import Tool
+from trunkline.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +260,6 @@ class MCPRegistryClient(Emitter):
 
 
 def _user_agent() -> str:
-    from trunkline.version import __version__
-
     return f"trunkline/{__version__}"
 
 
