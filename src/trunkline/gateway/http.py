@@ -268,7 +268,7 @@ class Connection(asyncio.Protocol):
         if request is None or self.closed:
             return
         if not request.keeps_alive:
-            self.close()
+            self._linger() if self._refused else self.close()
             return
         # A request that is half there already has to hurry; an idle connection has time.
         now, self.fresh, self.receiving = time.monotonic(), self._begun or bool(self._pending), True
@@ -276,7 +276,7 @@ class Connection(asyncio.Protocol):
         if self._queue:
             self._start(self._queue.popleft())
         elif self._refused:
-            self.close()
+            self._linger()
         elif self._continue_due:
             self.write(_CONTINUE)
         self._continue_due = False
@@ -294,7 +294,10 @@ class Connection(asyncio.Protocol):
         reason = error_object(-32600, f"{http.HTTPStatus(status).phrase}.")
         head = b"connection: close\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(reason)
         self.write(STATUS[status] + head + reason)
-        # Closed at once, the peer's unread bytes would make TCP throw our answer away.
+        self._linger()
+
+    def _linger(self) -> None:
+        """Close, but not at once: what the peer still sends would make TCP throw away what it has not read yet."""
         self.receiving, self.fresh, self.since = True, True, time.monotonic()
         if self._transport is not None and self._transport.can_write_eof():
             self._transport.write_eof()
