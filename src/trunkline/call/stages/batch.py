@@ -26,6 +26,7 @@ class BatchStage:
             same = sameness(call, call.server) if call.cached else ""
             if same:
                 return await self._together(same, call, call_next)
+        # As `_in_lane`, but here: the usual call is spared a frame.
         lane = self.lanes.of(call.server)
         if not lane.try_enter():
             await lane.enter(call.scope.holder)
