@@ -31,7 +31,6 @@ CATCHES_ALL = {
 """Where any exception is caught, and why."""
 
 SMALL_NOUNS = {
-    "trunkline.call.stages.batch": "a stage",
     "trunkline.tools.convert.anthropic": "a vendor's format, beside the others",
 }
 """Modules below 60 lines that only one other imports, and why they stand by themselves."""

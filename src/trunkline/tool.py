@@ -42,6 +42,8 @@ class Annotations:
     """Whom it is for: `public`, `internal` or `restricted`."""
     audit_required: bool | None = None
     """Every call of it is logged."""
+    volatile_hint: bool | None = None
+    """Its answers change by themselves, as a clock's do: none is kept, unless the server says for how long."""
 
 
 UNKNOWN = Annotations()

@@ -257,12 +257,12 @@ CacheStrategy = Literal["lru", "fifo", "lfu"]
 
 @dataclass(frozen=True)
 class CacheSection:
-    """`[cache]`: answers of tools that only read are kept a while, apart for every user."""
+    """`[cache]`: answers of tools that only read what does not change by itself are kept a while, for each user."""
 
     enabled: bool = False
-    """Keep answers at all. Resources are then kept for as long as their server lets them be."""
-    ttl: float = 300.0
-    """Seconds that a tool's answer is kept."""
+    """Keep answers at all. What a server says of its answer (`ttlMs`) counts first, and for resources alone."""
+    ttl: float = 30.0
+    """Seconds that a tool's answer is kept if its server says nothing; 0 keeps only what servers say may be kept."""
     max_size: int = 500
     """Answers that are kept."""
     max_bytes: int = 64 * 2**20
