@@ -336,7 +336,8 @@ class MiddlewareSection:
     logging: bool = False
     """One line in the log for each call: tool, server, user, duration, outcome; never arguments."""
     confirm: Literal["marked", "destructive", "writes", "never"] = "marked"
-    """Calls a person must agree to: of tools marked `requires_confirmation`; also destructive ones; also all writes."""
+    """Calls a person must agree to: of tools that you or their server mark (`requires_confirmation`); also destructive
+    ones; also all writes. How it comes out is what `hub.annotations` and `trunkline annotate` show."""
     confirm_timeout: float = 60.0
     """Seconds a person has to agree; no answer means no."""
     validate: bool = False

@@ -113,8 +113,8 @@ def _entry(unit: str, name: str, shown: str, offer: _Offer, kind: Kind, config: 
     """One entry as shown, or why it cannot be: one odd definition must hide no other."""
     members = () if offer.members == [unit] else tuple(offer.members)
     options = _options(unit, name, config) if kind is Kind.TOOL else NO_OPTIONS
-    infer = config.annotations.auto_infer
-    return _made(unit, name, shown, offer.item, kind, offer.for_askable, members, options, infer)
+    infer, confirm = config.annotations.auto_infer, config.middleware.confirm
+    return _made(unit, name, shown, offer.item, kind, offer.for_askable, members, options, infer, confirm)
 
 
 def _options(unit: str, tool: str, config: Config) -> ToolOptions:
@@ -155,20 +155,20 @@ def _over(first: ToolOptions, then: ToolOptions) -> ToolOptions:
 @lru_cache(maxsize=50_000)
 def _made(
     unit: str, name: str, shown: str, item: bytes, kind: Kind, for_askable: bool,
-    members: tuple[str, ...], options: ToolOptions, infer: bool,
+    members: tuple[str, ...], options: ToolOptions, infer: bool, confirm: str,
 ) -> Entry | str:  # fmt: skip
     try:
         if kind is not Kind.TOOL:
             named = item if shown == name or kind in (Kind.RESOURCE, Kind.TEMPLATE) else renamed(item, shown)
             return Entry(shown, unit, name, named, members=members, for_askable=for_askable)
-        return _tool(unit, name, shown, item, for_askable, members, options, infer)
+        return _tool(unit, name, shown, item, for_askable, members, options, infer, confirm)
     except ValueError as error:
         return f"{name!r} of server {unit!r} is not shown: {error}."
 
 
 def _tool(
     unit: str, name: str, shown: str, item: bytes, for_askable: bool,
-    members: tuple[str, ...], options: ToolOptions, infer: bool,
+    members: tuple[str, ...], options: ToolOptions, infer: bool, confirm: str,
 ) -> Entry:  # fmt: skip
     read = read_members(item)
     definition = item if shown == name else renamed(item, shown)
@@ -189,12 +189,12 @@ def _tool(
         name,
         definition,
         headers,
-        annotations.is_safe_to_retry(said),
+        annotations.is_safe_to_retry(said) or annotations.only_reads(known),
         app_only=app_only,
         for_askable=for_askable,
         page=page,
         tasks=tasks,
-        annotations=known,
+        annotations=annotations.as_asked(known, said, options.requires_confirmation, confirm),
         options=options,
         members=members,
     )

@@ -107,6 +107,20 @@ def requires_confirmation(tool: Tool | Annotations) -> bool:
     return bool(hints.destructive_hint) if hints.requires_confirmation is None else hints.requires_confirmation
 
 
+def as_asked(known: Annotations, said: Annotations, configured: bool | None, confirm: str) -> Annotations:
+    """The same, with `requires_confirmation` as it is done where `[middleware] confirm` is so.
+
+    What somebody `said` of a tool marks it; words alone do not, or most callers could call none that deletes.
+    """
+    if confirm == "never" or configured is False:
+        asked = False
+    else:
+        by_words = requires_confirmation(known) or (confirm == "writes" and known.read_only_hint is not True)
+        asked = said.requires_confirmation is True or (confirm in ("destructive", "writes") and by_words)
+    shown = True if asked else False if known.requires_confirmation is False else None
+    return known if shown is known.requires_confirmation else dataclasses.replace(known, requires_confirmation=shown)
+
+
 def only_reads(annotations: Annotations) -> bool:
     """Whether a call may be answered from the cache, shared, or made again elsewhere, whoever says that it reads."""
     return annotations.read_only_hint is True and not annotations.destructive_hint
