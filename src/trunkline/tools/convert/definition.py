@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+import msgspec
+
 from trunkline.errors import ConfigError
+from trunkline.model import Entry
 from trunkline.tool import UNKNOWN, Annotations, Tool
 from trunkline.tools.annotations import from_mcp, merge_annotations, to_mcp, validate_annotations
 from trunkline.tools.convert.loss import Ledger
@@ -78,6 +81,17 @@ def read(definition: Mapping[str, Any], ledger: Ledger) -> Tool:
         output_schema=as_object(definition.get("outputSchema")),
         meta={**meta, DEFINITION: definition},
     )
+
+
+def tool_of(given: Tool | Entry) -> Tool:
+    """A tool as it is, or one of the hub's, by the name that it is shown under and as its server describes it."""
+    if isinstance(given, Entry):
+        definition = as_object(msgspec.json.decode(given.definition or b"{}")) or {}
+        return dataclasses.replace(read({**definition, "name": given.shown}, Ledger()), server=given.server)
+    if not isinstance(cast("object", given), Tool):
+        what = type(given).__name__
+        raise ConfigError(f"{what} is no tool.", hint="Give a `Tool`, or one of what `hub.tools()` gives.")
+    return given
 
 
 def write(tool: Tool, said: Annotations, options: ToolConverterOptions, ledger: Ledger) -> dict[str, Any]:
