@@ -33,9 +33,9 @@ class Annotations:
     estimated_duration: float | None = None
     """Seconds it usually takes."""
     rate_limit_hint: float | None = None
-    """Calls in a minute that it bears."""
+    """Calls in a minute that it bears; further ones are refused until there is room. 0 sets no limit."""
     cost_hint: float | None = None
-    """What a call costs, in units of one's own."""
+    """What a call costs, in units of one's own; whoever must agree to it is told."""
     complexity: Literal["", "simple", "medium", "complex"] = ""
     """How much it does: `simple`, `medium` or `complex`."""
     security_level: Literal["", "public", "internal", "restricted"] = ""

@@ -11,6 +11,7 @@ from trunkline.config.options import Config
 from trunkline.model import Entry, Kind, Listing, ServerView, Snapshot, State
 from trunkline.tool import NO_OPTIONS, ToolOptions
 from trunkline.tools import annotations, builtin, names
+from trunkline.tools.convert.definition import hints_of
 from trunkline.tools.patterns import Glob
 from trunkline.wire.envelope import read_string
 from trunkline.wire.headers import HeaderMap, header_map
@@ -177,7 +178,8 @@ def _tool(
     headers: HeaderMap = header_map(decode(read.get("inputSchema", b"{}"))) if b"x-mcp-header" in item else {}
     page, app_only = _app(read) if b'"_meta"' in item else ("", False)
     tasks = _task_support(read) if b'"taskSupport"' in item else ""
-    declared = annotations.from_mcp(decode_object(read.get("annotations", b"")))
+    hints, meta = decode_object(read.get("annotations", b"")), decode_object(read.get("_meta", b""))
+    declared = hints_of({"annotations": hints}, meta) if meta else annotations.from_mcp(hints)
     said = known = annotations.merge_annotations(declared, options)
     if infer:
         description = read_string(read.get("description", b""))
@@ -235,8 +237,14 @@ def renamed(item: bytes, shown: str) -> bytes:
 def _annotated(definition: bytes, options: ToolOptions) -> bytes:
     """What the operator says, callers see as well."""
     said = annotations.to_mcp(options)
-    if not said:
+    if not said and not options.tags:
         return definition
     members = read_members(definition)
-    own = read_members(members["annotations"]) if "annotations" in members else {}
-    return write_members({**members, "annotations": write_members({**own, **read_members(encode(said))})})
+    if said:
+        own = read_members(members["annotations"]) if "annotations" in members else {}
+        members["annotations"] = write_members({**own, **read_members(encode(said))})
+    if options.tags:
+        meta = decode_object(members.get("_meta", b""))
+        theirs = hints_of({}, meta).tags
+        members["_meta"] = encode({**meta, "tags": list(dict.fromkeys((*theirs, *options.tags)))})
+    return write_members(members)

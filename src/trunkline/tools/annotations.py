@@ -197,6 +197,8 @@ def get_annotation_summary(annotations: Annotations) -> str:
         "requires confirmation" if hints.requires_confirmation else "",
         f"{hints.complexity} complexity" if hints.complexity else "",
         f"~{hints.estimated_duration:g}s" if hints.estimated_duration is not None else "",
+        f"costs {hints.cost_hint:g}" if hints.cost_hint else "",
+        f"at most {hints.rate_limit_hint:g} a minute" if hints.rate_limit_hint else "",
         f"tags: {', '.join(hints.tags)}" if hints.tags else "",
     ]
     return f"[{' | '.join(part for part in parts if part) or 'no annotations'}]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from trunkline.call.call_key import sameness, share
-from trunkline.call.lanes import Lanes
+from trunkline.call.lanes import Lanes, Pace
 from trunkline.call.single_flight import SingleFlight
 from trunkline.call.stage import Handler
 from trunkline.model import Call, Reply
@@ -20,10 +20,13 @@ class BatchStage:
     def __init__(self, lanes: Lanes, *, coalesce: bool) -> None:
         self.lanes, self._coalesce = lanes, coalesce
         self._flights: SingleFlight[Reply] = SingleFlight()
+        self._pace = Pace()
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
         if call.parked is not None:
             return await call_next(call)
+        if call.entry is not None and call.entry.annotations.rate_limit_hint:
+            self._pace.check(call.server, call.entry.name, call.entry.annotations.rate_limit_hint)
         if self._coalesce and call.entry is not None and _shareable(call.entry.annotations) and not _askable(call):
             same = sameness(call, call.server) if call.cached else ""
             if same:

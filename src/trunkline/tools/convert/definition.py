@@ -60,6 +60,7 @@ _OURS = tuple(field.name for field in dataclasses.fields(Annotations) if field.n
 _READ = {
     *("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint", "requiresConfirmation"),
     *("auditRequired", "estimatedDuration", "rateLimitHint", "costHint", "complexity", "securityLevel", "tags"),
+    "volatileHint",
 }
 
 
@@ -76,7 +77,7 @@ def read(definition: Mapping[str, Any], ledger: Ledger) -> Tool:
         name,
         _text(definition.get("description")),
         {"type": "object", "properties": {}} if schema is None else schema,
-        _hints(definition, meta),
+        hints_of(definition, meta),
         category=_text(meta.get("category")),
         output_schema=as_object(definition.get("outputSchema")),
         meta={**meta, DEFINITION: definition},
@@ -133,7 +134,8 @@ def as_object(value: Any) -> Mapping[str, Any] | None:
     return cast(Mapping[str, Any], value) if isinstance(value, Mapping) else None
 
 
-def _hints(definition: Mapping[str, Any], meta: Mapping[str, Any]) -> Annotations:
+def hints_of(definition: Mapping[str, Any], meta: Mapping[str, Any]) -> Annotations:
+    """What a definition says of how the tool behaves: by its `annotations`, and by ours and the tags in `_meta`."""
     ours = as_object(meta.get(HINTS)) or {}
     good = {name: ours[name] for name in _OURS if name in ours and not validate_annotations({name: ours[name]})}
     tags = meta.get("tags")
