@@ -351,7 +351,8 @@ def test_what_no_program_or_request_could_take_is_refused_by_name(what: str) -> 
     with pytest.raises(ConfigError, match="one"):
         parse({"mcpServers": {"one": spec}}, env={})
 
-    assert "'one'" in str(refused.value) and where in str(refused.value)
+    assert "'one'" in str(refused.value)
+    assert where in str(refused.value)
     assert "hush-hush" not in str(refused.value)
 
 
@@ -371,7 +372,8 @@ def test_a_variable_that_brings_a_line_end_into_a_header_stops_its_server_alone(
 
     config = parse({"servers": servers}, env={"TOKEN": "hush-hush\n"})
 
-    assert "`headers.X`" in config.servers["one"].problem and "hush-hush" not in config.servers["one"].problem
+    assert "`headers.X`" in config.servers["one"].problem
+    assert "hush-hush" not in config.servers["one"].problem
     assert config.servers["two"].problem == ""
 
 
