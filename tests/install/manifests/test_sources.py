@@ -480,9 +480,10 @@ def test_an_override_that_cannot_be_is_refused_and_nothing_is_registered(
     shop: Shop, folder: Path, given: dict[str, Any], complaint: str
 ) -> None:
     sources = shop.sources()
+    place: dict[str, Any] = {} if "url" in given else {"folder": folder}
 
     with pytest.raises((ConfigError, ManifestError), match=complaint):
-        sources.register("one", **{"folder": folder, **({"folder": ""} if "url" in given else {}), **given})
+        sources.register("one", **place, **given)
 
     assert sources.list() == []
 
