@@ -133,7 +133,9 @@ class Teller:
                 os._exit(1)
             case _:
                 pass
-        kept = next((one["_meta"] for one in TOOLS if one["name"] == tool and "_meta" in one), {}) if modern else {}
+        kept: Json = {}
+        for one in TOOLS:
+            kept = one["_meta"] if modern and one["name"] == tool and "_meta" in one else kept
         return said(f"{json.dumps(arguments)} {number} by {NAME}") | kept
 
     async def ask_legacy(self) -> str:
