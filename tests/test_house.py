@@ -30,10 +30,7 @@ CATCHES_ALL = {
 }
 """Where any exception is caught, and why."""
 
-SMALL_NOUNS = {
-    "trunkline.call.stages.batch": "a stage",
-    "trunkline.tools.convert.anthropic": "a vendor's format, beside the others",
-}
+SMALL_NOUNS: dict[str, str] = {}
 """Modules below 60 lines that only one other imports, and why they stand by themselves."""
 
 

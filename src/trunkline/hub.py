@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from trunkline.call.middleware.chain import ToolMiddleware
 from trunkline.call.stages.middleware import result_of
@@ -15,7 +15,7 @@ from trunkline.config.options import Config, ServerSpec
 from trunkline.config.reading import find_file, load
 from trunkline.control.history import History
 from trunkline.control.registry import Changed
-from trunkline.errors import ServerRefusedError
+from trunkline.errors import ConfigError, InvalidArgumentsError, ServerRefusedError
 from trunkline.model import Call, Entry, Scope, ServerView, Snapshot, View
 from trunkline.questions.bridge import AnswerHandler, LocalAnswers
 from trunkline.questions.manager import ElicitationManager
@@ -59,11 +59,12 @@ class Hub:
 
         Questions meanwhile are answered by the handler of `elicitation`; `cached=False` wants a fresh answer.
         """
+        _check_types(tool, arguments, timeout)
         if tool not in self.snapshot.tools:
             tool = self._names_of_vendors.get(tool, tool)
         caller = self._local.caller()
         stamp = meta.Meta(MODERN_VERSIONS[0], caller.capabilities, CLIENT_INFO)
-        params = meta.stamp({"name": encode(tool), "arguments": encode(dict(arguments or {}))}, stamp)
+        params = meta.stamp({"name": encode(tool), "arguments": _encoded(tool, arguments or {})}, stamp)
         scope = Scope(user=user, thread=thread)
         call = Call("tools/call", tool, params, scope=scope, caller=caller, timeout=timeout, cached=cached)
         if caller.capabilities != b"{}":
@@ -246,4 +247,34 @@ def _config(source: Config | str | Path | Iterable[ServerSpec] | None) -> Config
         return load(find_file(os.environ, Path.cwd()), env=os.environ)
     if isinstance(source, (str, Path)):
         return load(Path(source), env=os.environ)
-    return Config(servers={spec.name: spec for spec in source})
+    given: Any = source
+    servers: dict[str, ServerSpec] = {}
+    for spec in cast("Iterable[object]", given if isinstance(given, Iterable) else [given]):
+        if not isinstance(spec, ServerSpec):
+            raise ConfigError(f"{type(spec).__name__} is no server and no configuration.", hint=_SOURCES)
+        servers[spec.name] = spec
+    return Config(servers=servers)
+
+
+_SOURCES = "Give a `Config`, the path of a file, or a list of `ServerSpec`."
+
+
+def _check_types(tool: object, arguments: object, timeout: object) -> None:
+    if not isinstance(tool, str):
+        hint = "Give its shown name, such as `entry.shown` of what `hub.tools()` gives."
+        raise InvalidArgumentsError(f"A tool is called by its name, not by {type(tool).__name__}.", hint=hint)
+    if not isinstance(arguments, Mapping | None):
+        raise InvalidArgumentsError(f"The arguments of tool {tool!r} have no names.", hint="Pass a dict.")
+    if not isinstance(timeout, int | float) or not timeout >= 0:
+        raise InvalidArgumentsError("The `timeout` of a call is a number of seconds.", hint="0 takes the server's own.")
+
+
+def _encoded(tool: str, arguments: Mapping[str, Any]) -> bytes:
+    """The arguments as JSON; what is wrong is named, never its value."""
+    for name, value in arguments.items():
+        try:
+            encode({name: value})
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            what = f"The argument {name!r} of tool {tool!r} cannot be written as JSON."
+            raise InvalidArgumentsError(what, hint=f"It is, or holds, a {type(value).__name__}.") from error
+    return encode(dict(arguments))

@@ -211,7 +211,7 @@ class Entry:
     headers: Mapping[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
     """Arguments that travel in headers as well."""
     safe_to_repeat: bool = False
-    """The server says that the tool only reads, or that calling twice is like calling once."""
+    """The tool only reads, whoever says so, or its server or operator says that calling twice is like calling once."""
     app_only: bool = False
     """Meant for an MCP App's own use, and not for models."""
     for_askable: bool = False

@@ -33,15 +33,17 @@ class Annotations:
     estimated_duration: float | None = None
     """Seconds it usually takes."""
     rate_limit_hint: float | None = None
-    """Calls in a minute that it bears."""
+    """Calls in a minute that it bears; further ones are refused until there is room. 0 sets no limit."""
     cost_hint: float | None = None
-    """What a call costs, in units of one's own."""
+    """What a call costs, in units of one's own; whoever must agree to it is told."""
     complexity: Literal["", "simple", "medium", "complex"] = ""
     """How much it does: `simple`, `medium` or `complex`."""
     security_level: Literal["", "public", "internal", "restricted"] = ""
     """Whom it is for: `public`, `internal` or `restricted`."""
     audit_required: bool | None = None
     """Every call of it is logged."""
+    volatile_hint: bool | None = None
+    """Its answers change by themselves, as a clock's do: none is kept, unless the server says for how long."""
 
 
 UNKNOWN = Annotations()

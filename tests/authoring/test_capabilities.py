@@ -248,7 +248,7 @@ async def test_arguments_of_a_prompt_are_checked_before_it_runs() -> None:
 
 async def test_a_prompt_may_have_several_messages() -> None:
     manager = ServerCapabilitiesManager()
-    generated = ["Review this.", PromptMessage("Gladly.", role="assistant")]
+    generated = ["Review this.", PromptMessage("assistant", "Gladly.")]
     manager.register_prompt(Prompt("review", lambda given: generated, "Reviews."))
 
     result = await manager.get_prompt("review")
@@ -304,3 +304,9 @@ def takes_stars(*ids: str) -> str:
 def test_a_reader_whose_parameters_are_not_the_templates_is_refused(reader: Any) -> None:
     with pytest.raises(ConfigError):
         ToolServer("shop").resource("data://{id}")(reader)
+
+
+def test_a_message_of_a_prompt_says_first_who_speaks() -> None:
+    assert PromptMessage("user", "Hello.").to_mcp() == {"role": "user", "content": {"type": "text", "text": "Hello."}}
+    with pytest.raises(ConfigError, match=r'PromptMessage\("user", text\)'):
+        PromptMessage("Hello.", "user")  # type: ignore[reportArgumentType]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,24 @@ import aiohttp
 import pytest
 
 from tests.harness import LegacyCaller, ModernCaller, faulty, gateway, make_config, until
-from trunkline import Elicitation, Hub, Tool, ToolContext, ToolServer, ask, open_hub
+from trunkline import (
+    Elicitation,
+    Hub,
+    Tool,
+    ToolContext,
+    ToolServer,
+    ask,
+    open_hub,
+    to_anthropic,
+    to_gemini,
+    to_mcp_tool,
+    to_openai,
+)
 from trunkline.config.options import Config, MiddlewareSection
-from trunkline.errors import ConfigError, ServerRefusedError
+from trunkline.errors import ConfigError, InvalidArgumentsError, ServerRefusedError, UnknownNameError
+from trunkline.tools.convert.loss import Converted
+
+Convert = Callable[[Any], Converted[dict[str, Any]]]
 
 
 def shop() -> ToolServer:
@@ -60,6 +76,60 @@ async def test_its_tools_are_called_like_any_others(tmp_path: Path) -> None:
     assert result.structured == {"hat": 9.99}
     assert hints is not None
     assert hints.read_only_hint is True
+
+
+async def test_what_the_hub_lists_can_be_written_for_every_vendor(tmp_path: Path) -> None:
+    async with hub_with(shop(), tmp_path) as hub:
+        entry = next(entry for entry in await hub.tools() if entry.shown == "get_price")
+        made = [await hub.tools(format=form) for form in ("anthropic", "openai-chat", "openai", "gemini", "mcp")]
+
+    responses = partial(to_openai, format="responses")
+    alone: list[Convert] = [to_anthropic, to_openai, responses, to_gemini, to_mcp_tool]
+    assert [[convert(entry).value] for convert in alone] == [[given[1]] for given in made]
+    for convert in alone:
+        with pytest.raises(ConfigError, match=r"str is no tool\. .*hub\.tools\(\)"):
+            convert("get_price")
+
+
+WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
+    "a tool that is no name": ((5,), {}, "by its name, not by int"),
+    "arguments without names": (("get_price", ["hat"]), {}, "have no names. Pass a dict"),
+    "an argument that is no JSON": (("get_price", {"sku": object()}), {}, "'sku' of tool 'get_price'"),
+    "a lone surrogate": (("get_price", {"sku": "\ud800"}), {}, "'sku' of tool 'get_price'"),
+    "a time that is none": (("get_price", {"sku": "hat"}), {"timeout": "5"}, "number of seconds"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+async def test_what_is_of_a_wrong_type_is_our_error_with_a_hint(tmp_path: Path, what: str) -> None:
+    given, options, complaint = WRONG[what]
+    async with hub_with(shop(), tmp_path) as hub:
+        with pytest.raises(InvalidArgumentsError, match=complaint):
+            await hub.call(*given, **options)
+
+
+@pytest.mark.parametrize("source", [5, [{"name": "x"}], {"servers": {}}])
+async def test_what_is_no_configuration_is_our_error_with_a_hint(source: Any) -> None:
+    with pytest.raises(ConfigError, match=r"is no server and no configuration\. Give a `Config`"):
+        async with open_hub(source):
+            pass
+
+
+async def test_a_name_that_nobody_has_comes_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    other = ToolServer("other", "Has more.")
+
+    @other.tool
+    def get_weather() -> str:  # type: ignore[reportUnusedFunction]
+        return "fine"
+
+    async with hub_with(shop(), tmp_path) as hub:
+        await hub.mount(other)
+        with pytest.raises(UnknownNameError, match=r"Did you mean 'shop__get_price'\?"):
+            await hub.call("shop_get_prise")
+        with pytest.raises(UnknownNameError) as far:
+            await hub.call("xyzzy")
+
+    assert far.value.hint == ""
 
 
 async def test_its_questions_reach_the_hubs_handler(tmp_path: Path) -> None:

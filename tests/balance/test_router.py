@@ -264,6 +264,29 @@ def test_a_session_stays_on_its_server() -> None:
     assert where(made, PING) == {"a", "b", "c"}
 
 
+@pytest.mark.parametrize("whose", [RouteContext(session_id="s1"), RouteContext(user_id="s1")])
+def test_an_affinity_set_by_an_id_is_that_of_the_session_or_user(whose: RouteContext) -> None:
+    made = router("a", "b", "c", enable_affinity=True)
+    made.route(PING, whose)
+
+    for server in ("b", "c"):
+        made.set_affinity("s1", server)
+        assert made.route(PING, whose).server_id == server
+        assert "s1" in [rule.key for rule in made.affinities()]
+    assert made.clear_affinity("s1")
+    assert made.affinities() == ()
+
+
+def test_an_id_that_looks_like_a_key_is_not_taken_for_another_tenants() -> None:
+    made = router("a", "b", "c", enable_affinity=True)
+    theirs = RouteContext(session_id="s1", tenant="acme")
+    made.set_affinity(theirs, "c")
+
+    assert made.route(PING, theirs).strategy == "affinity"
+    assert made.route(PING, RouteContext(session_id=theirs.affinity_key)).strategy != "affinity"
+    assert made.route(PING, RouteContext(session_id="s1", tenant="other")).strategy != "affinity"
+
+
 def test_affinity_is_off_unless_it_is_wanted() -> None:
     made = router("a", "b", "c")
 

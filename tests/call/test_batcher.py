@@ -598,7 +598,7 @@ class StrangeError(Exception):
         (BatchResult(False, error=KeyError("x")), KeyError, "'x'"),
         (BatchResult(False, error=StrangeError(code=3)), UpstreamError, "'t' failed: StrangeError: code 3"),
         (BatchResult(False, error=StopIteration("end")), ServerRefusedError, "'t' failed: end"),
-        ({"success": True}, UpstreamError, "returned dict for request 0"),
+        ({"done": True}, UpstreamError, "returned dict for request 0"),
     ],
 )
 async def test_a_result_that_is_none_becomes_a_proper_error(given: Any, kind: type[Exception], text: str) -> None:
@@ -890,3 +890,19 @@ def test_whatever_happens_limits_hold_and_every_request_ends(
             assert all(task.done() for task in tasks)
 
     asyncio.run(run())
+
+
+async def test_an_executor_may_answer_with_mappings() -> None:
+    def run(requests: list[BatchRequest]) -> list[dict[str, Any]]:
+        given = {"a": {"success": True, "result": 1}, "b": {"success": False, "error": "no such row"}, "c": {"x": 1}}
+        return [given[request.tool] for request in requests]
+
+    batcher = RequestBatcher(executor=run)
+    first = await batcher.add("a", {})
+    with pytest.raises(ServerRefusedError, match="'b' failed: no such row"):
+        await batcher.add("b", {})
+    with pytest.raises(UpstreamError, match=r"returned dict for request 0 .* mapping with `success`"):
+        await batcher.add("c", {})
+    batcher.destroy()
+
+    assert first == 1

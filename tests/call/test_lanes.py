@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.call.lanes import FairQueue, Lane, Lanes, Limits
+from trunkline.call.lanes import FairQueue, Lane, Lanes, Limits, Pace
 from trunkline.errors import BusyError, ConfigError
 
 
@@ -280,3 +281,36 @@ def test_nobody_is_overtaken_more_often_than_there_are_other_owners_for_each_of_
     for owner in set(arrivals):
         own = [number for number in left if arrivals[number] == owner]
         assert own == sorted(own)
+
+
+@pytest.mark.parametrize(
+    ("rate", "times", "let_in"),
+    [
+        (3, [0, 0, 0, 0, 19, 20, 20, 60, 60], [0, 0, 0, 20, 60, 60]),
+        (0.5, [0, 1, 119, 120, 121], [0, 120]),
+        (60, [0] * 61 + [1, 1], [0] * 60 + [1]),
+    ],
+)
+def test_a_tool_is_called_so_many_times_a_minute_and_then_as_it_is_due(
+    rate: float, times: list[float], let_in: list[float]
+) -> None:
+    now = 0.0
+    pace = Pace(lambda: now)
+    entered: list[float] = []
+    for now in times:
+        with contextlib.suppress(BusyError):
+            pace.check("shop", "buy", rate)
+            entered.append(now)
+    pace.check("shop", "look", rate)
+
+    assert entered == let_in
+
+
+def test_who_comes_too_early_is_told_when_to_come_again() -> None:
+    pace = Pace(lambda: 0.0)
+    pace.check("shop", "buy", 0.5)
+
+    with pytest.raises(BusyError, match=r"bears 0\.5 calls in a minute\. Try again in 120 s") as early:
+        pace.check("shop", "buy", 0.5)
+
+    assert early.value.retry_after == 120

@@ -67,6 +67,18 @@ def test_offline_a_search_says_in_one_line_that_the_registry_was_not_asked(offli
     assert offline.run("registry", "list").stderr.count("was not asked") == 0
 
 
+def test_servers_that_nobody_maintains_are_marked_wherever_they_are_shown(offline: Inside) -> None:
+    listed = json.loads(offline.run("registry", "list", "--limit", "100", "--format", "json").stdout)["servers"]
+    archived = [entry for entry in listed if "servers-archived" in entry.get("repository", "")]
+    table = offline.run("registry", "search", "slack").stdout
+    info = offline.run("registry", "info", "slack").stdout
+
+    assert len(archived) == 7
+    assert [entry["id"] for entry in listed if entry["status"] == "archived"] == [entry["id"] for entry in archived]
+    assert next(line for line in table.splitlines() if "slack" in line).split()[1] == "archived"
+    assert "verified: we started this version, and its tools are these, archived" in info
+
+
 def test_info_shows_what_a_server_wants_and_what_to_know(offline: Inside) -> None:
     told = json.loads(offline.run("registry", "info", "slack", "--format", "json").stdout)
     offline.set(SLACK_TEAM_ID="T1")

@@ -119,3 +119,40 @@ def test_no_command_takes_a_secret_where_everyone_can_read_it(cli: Inside, words
 
     assert done.returncode == 2, done.stderr
     assert seen(cli) == []
+
+
+LEAKY = """
+import os, sys
+print("starting with", os.environ["STORE_PASSPHRASE"], *sys.argv[1:], file=sys.stderr)
+print("second line", file=sys.stderr)
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("words", [("test",), ("test", "--format", "json"), ("servers", "--detailed")])
+def test_what_a_server_says_on_its_standard_error_is_shown_without_the_secrets_it_was_given(
+    cli: Inside, words: tuple[str, ...]
+) -> None:
+    spec = {"command": sys.executable, "args": ["-S", "-c", LEAKY, "--token", CANARY]}
+    (cli.home / "mcp.json").write_text(
+        json.dumps({"mcpServers": {"leaky": {**spec, "env": {"STORE_PASSPHRASE": SECRET}}}})
+    )
+
+    done = cli.run(*words, "--config", "mcp.json", "--timeout", "5")
+
+    assert "starting with ***" in done.stdout, done
+    assert "second line" in done.stdout
+    assert SECRET not in done.stdout + done.stderr
+    assert CANARY not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("words", [("list",), ("list", "--format", "json"), ("servers", "--format", "json")])
+def test_the_password_of_an_address_is_never_shown(cli: Inside, words: tuple[str, ...]) -> None:
+    url = f"http://ann:{SECRET}@127.0.0.1:1/mcp?key={CANARY}"
+    (cli.home / "mcp.json").write_text(json.dumps({"mcpServers": {"far": {"url": url}}}))
+
+    done = cli.run(*words, "--config", "mcp.json")
+
+    assert "http://127.0.0.1:1/mcp" in done.stdout
+    assert SECRET not in done.stdout + done.stderr
+    assert CANARY not in done.stdout + done.stderr

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from trunkline.config.options import ServerSpec
 from trunkline.config.reading import find_file, load, parse
 from trunkline.errors import ConfigError
 
@@ -320,3 +322,79 @@ def test_the_score_below_which_nothing_is_found_is_that_of_the_search_itself() -
 def test_a_variable_that_is_none_of_a_few_values_is_refused_with_those_there_are() -> None:
     with pytest.raises(ConfigError, match="'search'"):
         load(None, env={"TRUNKLINE_GATEWAY_EXPOSE": "some"})
+
+
+UNSENDABLE: dict[str, tuple[dict[str, Any], str]] = {
+    "NUL in the command": ({"command": "a\0b"}, "`command`"),
+    "NUL in an argument": ({"command": "x", "args": ["a\0b"]}, "`args`"),
+    "NUL in the folder": ({"command": "x", "cwd": "a\0b"}, "`cwd`"),
+    "NUL in a variable": ({"command": "x", "env": {"A": "hush-hush\0"}}, "`env.A`"),
+    "a line end in a variable's name": ({"command": "x", "env": {"A\nB": "1"}}, "`env`"),
+    "an equals sign in a variable's name": ({"command": "x", "env": {"A=B": "1"}}, "`env`"),
+    "a variable without a name": ({"command": "x", "env": {"": "1"}}, "`env`"),
+    "CR in a header's name": ({"url": "http://h/", "headers": {"X\rY": "1"}}, "name of a header"),
+    "LF in a header's name": ({"url": "http://h/", "headers": {"X: 1\nY": "1"}}, "name of a header"),
+    "NUL in a header's name": ({"url": "http://h/", "headers": {"X\0": "1"}}, "name of a header"),
+    "LF in a header": ({"url": "http://h/", "headers": {"X": "hush-hush\nY: 2"}}, "`headers.X`"),
+    "CR in a header": ({"url": "http://h/", "headers": {"X": "hush-hush\r"}}, "`headers.X`"),
+    "NUL in a header": ({"url": "http://h/", "headers": {"X": "hush-hush\0"}}, "`headers.X`"),
+    "a line end in the address": ({"url": "http://h/a\r\nX: 1"}, "`url`"),
+}
+
+
+@pytest.mark.parametrize("what", UNSENDABLE)
+def test_what_no_program_or_request_could_take_is_refused_by_name(what: str) -> None:
+    spec, where = UNSENDABLE[what]
+
+    with pytest.raises(ConfigError) as refused:
+        parse({"servers": {"one": spec}}, env={})
+    with pytest.raises(ConfigError, match="one"):
+        parse({"mcpServers": {"one": spec}}, env={})
+
+    assert "'one'" in str(refused.value)
+    assert where in str(refused.value)
+    assert "hush-hush" not in str(refused.value)
+
+
+def test_line_ends_in_variables_and_arguments_are_kept_since_keys_and_scripts_have_them() -> None:
+    spec = {"command": "sh", "args": ["-c", "a\nb"], "env": {"KEY": "-----BEGIN\nx\n-----END"}}
+
+    read = parse({"servers": {"one": spec}}, env={}).servers["one"]
+
+    assert (read.args, read.env, read.problem) == (("-c", "a\nb"), spec["env"], "")
+
+
+def test_a_variable_that_brings_a_line_end_into_a_header_stops_its_server_alone() -> None:
+    servers: dict[str, Any] = {
+        "one": {"url": "http://h/", "headers": {"X": "${env:TOKEN}"}},
+        "two": {"url": "http://h/"},
+    }
+
+    config = parse({"servers": servers}, env={"TOKEN": "hush-hush\n"})
+
+    assert "`headers.X`" in config.servers["one"].problem
+    assert "hush-hush" not in config.servers["one"].problem
+    assert config.servers["two"].problem == ""
+
+
+ADDRESSES = {
+    "https://ann:hush%40hush@h.example:8443/mcp?key=k#f": "https://h.example:8443/mcp",
+    "https://ann@h/mcp": "https://h/mcp",
+    "https://a:b@c@h/mcp": "https://h/mcp",
+    "https://h/@ann": "https://h/@ann",
+    "https://h?x=@a": "https://h",
+    "http://[bad": "http://[bad",
+}
+
+
+@pytest.mark.parametrize("url", ADDRESSES)
+def test_an_address_is_shown_without_what_may_be_secret_in_it(url: str) -> None:
+    assert ServerSpec("one", url=url).address == ADDRESSES[url]
+
+
+def test_the_password_of_an_address_is_sent_as_other_clients_send_it_unless_a_header_says_otherwise() -> None:
+    spec = ServerSpec("one", url="https://ann:hush%40hush@h/")
+
+    assert spec.sent_headers == {"Authorization": "Basic YW5uOmh1c2hAaHVzaA=="}
+    assert dataclasses.replace(spec, headers={"authorization": "x"}).sent_headers == {"authorization": "x"}
+    assert spec.without_secrets("401 for hush@hush and hush%40hush") == "401 for *** and ***"

@@ -305,3 +305,24 @@ def test_no_words_make_an_inference_contradict_itself(name: list[str], descripti
 
     assert validate_annotations(found) == []
     assert not (found.read_only_hint and found.requires_confirmation)
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "arguments", "evidence"),
+    [
+        ("get_current_time", "", (), "The name says 'current', which changes by itself."),
+        ("pick_card", "Picks a random card.", (), "The description says 'random', which changes by itself."),
+        ("list_branches", "", ("repo_path",), "'repo_path' is about files, which others change."),
+        ("directory_tree", "", (), "'directory' is about files, which others change."),
+        ("get_user", "Get a user by id.", ("id",), ""),
+        ("search_papers", "Search for papers by title.", ("query",), ""),
+        ("list_countries", "Lists all countries.", (), ""),
+    ],
+)
+def test_what_changes_by_itself_is_told_with_its_evidence(
+    name: str, description: str, arguments: tuple[str, ...], evidence: str
+) -> None:
+    found = infer(name, description, {"properties": {argument: {"type": "string"} for argument in arguments}})
+
+    assert found.annotations.volatile_hint is bool(evidence)
+    assert not evidence or found.evidence[-1] == evidence

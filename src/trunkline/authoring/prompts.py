@@ -30,8 +30,13 @@ class PromptArgument:
 class PromptMessage:
     """One message of a prompt."""
 
+    role: Literal["user", "assistant"]
     content: str | Block
-    role: Literal["user", "assistant"] = "user"
+
+    def __post_init__(self) -> None:
+        if self.role not in ("user", "assistant"):
+            hint = 'Who speaks comes first: PromptMessage("user", text).'
+            raise ConfigError(f"{self.role!r} cannot be the role of a prompt's message.", hint=hint)
 
     def to_mcp(self) -> dict[str, Any]:
         """As MCP writes it."""
@@ -118,5 +123,5 @@ def read_messages(value: Any, description: str = "") -> PromptResult:
     if isinstance(value, PromptResult):
         return value
     parts = list(cast("Sequence[Any]", value)) if isinstance(value, list | tuple) else [value]
-    messages = [part if isinstance(part, PromptMessage) else PromptMessage(part) for part in parts]
+    messages = [part if isinstance(part, PromptMessage) else PromptMessage("user", part) for part in parts]
     return PromptResult(messages, description)

@@ -160,7 +160,7 @@ class ToolRouter:
         return open_checks(lambda: self.check_health(probe), interval=self.config.health_check_interval, sleep=sleep)
 
     def set_affinity(self, key: str | RouteContext, server_id: str) -> None:
-        """Serve a session or user there first; the key is `RouteContext.affinity_key`."""
+        """Serve a session or user there first: its context, its id, or, within a tenant, its `affinity_key`."""
         if server_id not in self._balancer:
             raise ConfigError(f"There is no server {server_id!r} to keep anybody on.", hint="Register it first.")
         key = key if isinstance(key, str) else key.affinity_key
@@ -171,7 +171,8 @@ class ToolRouter:
 
     def clear_affinity(self, key: str | RouteContext) -> bool:
         """Forget where a session or user was served."""
-        return self._affinity.forget(key if isinstance(key, str) else key.affinity_key)
+        keys = [key, f"session::{key}", f"user::{key}"] if isinstance(key, str) else [key.plain_key, key.affinity_key]
+        return sum(self._affinity.forget(one) for one in keys) > 0
 
     def affinities(self) -> tuple[AffinityRule, ...]:
         """Who is kept where."""
@@ -197,7 +198,7 @@ class ToolRouter:
 
     def _choose(self, tool: Tool, context: RouteContext, exclude: Collection[str]) -> Lease:
         key = context.affinity_key if self._sticky else ""
-        prefer = self._affinity.servers(key) if key else ()
+        prefer = (*self._affinity.servers(context.plain_key), *self._affinity.servers(key)) if key else ()
         subsets = self._candidates.subsets(tool, context.capabilities, again=bool(exclude))
         lease = self._balancer.take(*subsets, prefer=prefer, exclude=exclude)
         if lease is None:

@@ -81,6 +81,12 @@ class RouteContext:
         tenant = self.tenant.replace("%", "%25").replace(":", "%3A") if self.tenant else ""
         return f"session:{tenant}:{self.session_id}" if self.session_id else f"user:{tenant}:{self.user_id}"
 
+    @property
+    def plain_key(self) -> str:
+        """The session or user itself, as a program may name it; empty where it could be taken for another's key."""
+        plain = "" if self.tenant else self.session_id or self.user_id
+        return "" if plain.startswith(("session:", "user:")) else plain
+
 
 NO_CONTEXT = RouteContext()
 

@@ -84,7 +84,9 @@ def _copy_of(error: Exception) -> Exception:
     return own
 
 
-BatchExecutor = Callable[[list[BatchRequest]], Awaitable[Sequence[BatchResult]] | Sequence[BatchResult]]
+BatchAnswers = Sequence[BatchResult | Mapping[str, Any]]
+"""One for each request, in their order: a `BatchResult`, or a mapping with its `success` and `result` or `error`."""
+BatchExecutor = Callable[[list[BatchRequest]], Awaitable[BatchAnswers] | BatchAnswers]
 """Runs a batch, and gives one result for each request, in their order."""
 
 
@@ -151,9 +153,15 @@ def read_results(results: object, requests: Sequence[BatchRequest]) -> list[Batc
 def _result(given: object, place: int, request: BatchRequest) -> BatchResult:
     if isinstance(given, BatchResult):
         return given
-    what = "no result" if given is None else type(given).__name__
+    said = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+    if isinstance(said.get("success"), bool):
+        return BatchResult(said["success"], said.get("result"), said.get("error"))
+    what = "no result" if given is None else type(cast("object", given)).__name__
     error = UpstreamError(f"The batch executor returned {what} for request {place} ({request}).", hint=_CONTRACT)
     return BatchResult(success=False, error=error)
 
 
-_CONTRACT = "It must give one BatchResult for each request, in their order. The calls may have happened."
+_CONTRACT = (
+    "It must give one BatchResult, or mapping with `success`, for each request, in their order. "
+    "The calls may have happened."
+)

@@ -28,7 +28,7 @@ D = TypeVar("D")
 class CacheConfig:
     """How much a cache keeps, and for how long; what the hub's cache can be told too has the default from there."""
 
-    ttl: float = CacheSection.ttl
+    ttl: float = 300.0
     """Seconds an entry is kept, counted from when it was set; 0 keeps none."""
     max_size: int = CacheSection.max_size
     """Entries."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -211,3 +212,30 @@ class FairQueue(Generic[T]):
         self.remove(longest, refused)
         self.push(owner, entry)
         return refused
+
+
+_MINUTE = 60.0
+_MOST_TOOLS = 10_000
+
+
+class Pace:
+    """How often each tool may be called in a minute: so many at once, and then as they become due again."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._due: OrderedDict[tuple[str, str], float] = OrderedDict()
+
+    def check(self, server: str, tool: str, rate: float) -> None:
+        """Count one call; raises BusyError, with how long to wait, when there are too many."""
+        now, apart = self._clock(), _MINUTE / rate
+        due = max(now, self._due.get((server, tool), now))
+        wait = due - now - max(0.0, _MINUTE - apart)
+        if wait > 1e-9:
+            message = f"Tool {tool!r} of server {server!r} bears {rate:g} calls in a minute."
+            error = BusyError(message, hint=f"Try again in {math.ceil(wait)} s; its `rate_limit_hint` says so.")
+            error.retry_after = math.ceil(wait)
+            raise error
+        self._due[server, tool] = due + apart
+        self._due.move_to_end((server, tool))
+        if len(self._due) > _MOST_TOOLS:
+            self._due.popitem(last=False)

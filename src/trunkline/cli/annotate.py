@@ -30,6 +30,7 @@ FLAGS = {
     "open_world_hint": "it touches systems beyond its server",
     "requires_confirmation": "a person must agree to every call",
     "audit_required": "every call is logged",
+    "volatile_hint": "its answers change by themselves, so that none is kept",
 }
 VALUES: dict[str, tuple[type[Any], str]] = {
     "estimated_duration": (float, "seconds it usually takes"),

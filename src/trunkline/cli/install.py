@@ -21,7 +21,7 @@ from trunkline.cli.registry import client_for, find_entry, is_from
 from trunkline.cli.secret import ask_secret, here
 from trunkline.clients.secret import printable
 from trunkline.config.file import read_file, servers_of
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config, ServerSpec, shown_url
 from trunkline.config.reading import load, user_file
 from trunkline.errors import ConfigError, ManifestError
 from trunkline.install.manifests.environment import check
@@ -130,7 +130,7 @@ def _finish(options: argparse.Namespace, spec: ServerSpec, path: Path, answers: 
         print_json({
             "installed": spec.name,
             "file": str(path),
-            **({"command": [spec.command, *spec.args]} if spec.command else {"url": spec.url}),
+            **({"command": [spec.command, *spec.args]} if spec.command else {"url": shown_url(spec.url)}),
             "already": False,
             "missing": answers.missing,
             **({"works": tried.works, "reason": tried.reason, "tools": tried.tools} if tried else {}),

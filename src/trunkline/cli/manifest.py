@@ -14,7 +14,7 @@ from trunkline.cli.open import config_file
 from trunkline.cli.secret import ask_secret, here
 from trunkline.clients.secret import printable
 from trunkline.config.file import read_file, servers_of
-from trunkline.config.options import ServerSpec
+from trunkline.config.options import ServerSpec, shown_url
 from trunkline.config.reading import user_file
 from trunkline.config.secrets import name_for
 from trunkline.errors import ConfigError
@@ -179,7 +179,7 @@ def _report(
     options: argparse.Namespace, name: str, path: Path, spec: ServerSpec, answers: Answers, manifest: Manifest
 ) -> None:
     if options.format == "json":
-        what = {"command": [spec.command, *spec.args]} if spec.command else {"url": spec.url}
+        what = {"command": [spec.command, *spec.args]} if spec.command else {"url": shown_url(spec.url)}
         print_json({
             "added": name,
             "file": str(path),

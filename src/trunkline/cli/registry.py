@@ -195,8 +195,8 @@ def _print_entries(entries: Sequence[RegistryEntry], *, compact: bool, ranked: b
 
 
 def mark(entry: RegistryEntry) -> str:
-    """A sign for whether an entry was tried, or should no longer be used."""
-    return "✗" if entry.status != "active" else "✓" if entry.verified else ""
+    """A sign for whether an entry was tried, or the word for why it should no longer be used."""
+    return entry.status if entry.status != "active" else "✓" if entry.verified else ""
 
 
 def _print_info(entry: RegistryEntry) -> None:

@@ -122,8 +122,14 @@ def _categories(view: ServerView, config: Config) -> set[str]:
 def look_at_servers(config: Config, seconds: float) -> tuple[list[ServerView], dict[str, str]]:
     """How the servers fare once they were started, and what each said last on its standard error."""
 
+    from trunkline.doctor.words import without_secrets
+
+    def words(hub: Hub, server: str) -> str:
+        lines = hub.last_words(server).splitlines()
+        return "\n".join(without_secrets(line, config.servers[server]) for line in lines)
+
     async def look(hub: Hub) -> tuple[list[ServerView], dict[str, str]]:
-        return hub.servers(), {view.name: hub.last_words(view.name) for view in hub.servers()}
+        return hub.servers(), {view.name: words(hub, view.name) for view in hub.servers()}
 
     return ask_hub(config, seconds, look)
 

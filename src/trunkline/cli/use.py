@@ -21,6 +21,7 @@ from trunkline.gateway.admin import count
 from trunkline.model import Entry, Kind, ServerView, State
 from trunkline.questions.terminal import TerminalHandler
 from trunkline.tool import ToolResult
+from trunkline.tools.names import did_you_mean
 from trunkline.wire.members import decode_object
 
 
@@ -96,18 +97,10 @@ async def _call(
         if view is not None and view.state not in (State.READY, State.DEGRADED):
             late = f"It did not answer within {timeout:g} s. Wait longer with --timeout."
             raise UnreachableError(f"Server {server!r} is {view.state.value}.", hint=view.reason or late)
-        close = _close(names[-1], list(hub.snapshot.tools))
         raise UnknownNameError(
             f"There is no tool {' '.join(names)!r}.",
-            hint=f"Did you mean {close!r}?" if close else "See `trunkline tools`.",
+            hint=did_you_mean(names[-1], hub.snapshot.tools) or "See `trunkline tools`.",
         )
-
-
-def _close(name: str, known: list[str]) -> str:
-    import difflib
-
-    found = difflib.get_close_matches(name, known, 1, 0.4)
-    return found[0] if found else ""
 
 
 def _params(text: str | None) -> dict[str, Any]:

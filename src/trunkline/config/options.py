@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import hashlib
 import itertools
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
+from urllib.parse import parse_qsl, unquote
 
 from trunkline.tool import ToolOptions
 
@@ -142,7 +145,29 @@ class ServerSpec:
         """Where it is, for people: never with values that may be secret."""
         if self.local is not None:
             return "in this process"
-        return f"{self.command} …" if self.command and self.args else self.command or self.url.partition("?")[0]
+        return f"{self.command} …" if self.command and self.args else self.command or shown_url(self.url)
+
+    @property
+    def sent_headers(self) -> Mapping[str, str]:
+        """The headers that requests carry; `user:password@` in the address is sent as other clients send it."""
+        found = _USERINFO.match(self.url)
+        if found is None or any(name.lower() == "authorization" for name in self.headers):
+            return self.headers
+        user, _, password = found[2].partition(":")
+        basic = base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+        return {**self.headers, "Authorization": f"Basic {basic}"}
+
+    def without_secrets(self, text: str) -> str:
+        """What the server said, with everything hidden that it was given and others should not read."""
+        given = [*self.env.values(), *" ".join(self.headers.values()).split()]
+        found = _USERINFO.match(self.url)
+        if found is not None:
+            given += [found[2], unquote(found[2]), *found[2].split(":"), *unquote(found[2]).split(":")]
+        given += (value for _, value in parse_qsl(self.url.partition("?")[2]))
+        long = {value for value in given if len(value) >= SHORTEST_SECRET and value[0] != "/"}
+        for value in sorted(long, key=len, reverse=True):
+            text = text.replace(value, "***")
+        return text
 
     @cached_property
     def fingerprint(self) -> str:
@@ -232,12 +257,12 @@ CacheStrategy = Literal["lru", "fifo", "lfu"]
 
 @dataclass(frozen=True)
 class CacheSection:
-    """`[cache]`: answers of tools that only read are kept a while, apart for every user."""
+    """`[cache]`: answers of tools that only read what does not change by itself are kept a while, for each user."""
 
     enabled: bool = False
-    """Keep answers at all. Resources are then kept for as long as their server lets them be."""
-    ttl: float = 300.0
-    """Seconds that a tool's answer is kept."""
+    """Keep answers at all. What a server says of its answer (`ttlMs`) counts first, and for resources alone."""
+    ttl: float = 30.0
+    """Seconds that a tool's answer is kept if its server says nothing; 0 keeps only what servers say may be kept."""
     max_size: int = 500
     """Answers that are kept."""
     max_bytes: int = 64 * 2**20
@@ -311,7 +336,8 @@ class MiddlewareSection:
     logging: bool = False
     """One line in the log for each call: tool, server, user, duration, outcome; never arguments."""
     confirm: Literal["marked", "destructive", "writes", "never"] = "marked"
-    """Calls a person must agree to: of tools marked `requires_confirmation`; also destructive ones; also all writes."""
+    """Calls a person must agree to: of tools that you or their server mark (`requires_confirmation`); also destructive
+    ones; also all writes. How it comes out is what `hub.annotations` and `trunkline annotate` show."""
     confirm_timeout: float = 60.0
     """Seconds a person has to agree; no answer means no."""
     validate: bool = False
@@ -343,6 +369,16 @@ class Config:
     batcher: BatcherSection = field(default_factory=BatcherSection)
     home: Path = field(default_factory=lambda: default_home(os.environ))
     source: Path | None = None
+
+
+_USERINFO = re.compile(r"([A-Za-z][\w+.-]*://)([^/?#]*)@")
+SHORTEST_SECRET = 6
+"""Letters; to hide what is shorter would hide the sense of what is said."""
+
+
+def shown_url(url: str) -> str:
+    """An address without what may be secret in it."""
+    return _USERINFO.sub(r"\1", re.split("[?#]", url, maxsplit=1)[0])
 
 
 SECTIONS: Mapping[str, type[Any]] = {

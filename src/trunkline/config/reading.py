@@ -214,8 +214,31 @@ def _server(
     for option in ("timeout", "max_timeout", "start_timeout", "concurrency", "processes", "answer_limit", "max_pages"):
         if getattr(made, option) <= 0:
             raise ConfigError(f"servers.{name}.{option} must be more than 0.")
+    unsendable = _unsendable(made)
+    if unsendable:
+        raise ConfigError(f"Server {name!r}: {unsendable}", hint="Write it without that character.")
     made, problem = _expanded(made, env)
-    return dataclasses.replace(made, problem=problem)
+    return dataclasses.replace(made, problem=problem or _unsendable(made))
+
+
+def _unsendable(spec: ServerSpec) -> str:
+    """What no program can be started with, or no request can carry; line ends are well in arguments and variables."""
+    for where, text in (("command", spec.command), ("args", "".join(spec.args)), ("cwd", spec.cwd)):
+        if "\0" in text:
+            return f"a NUL character stands in `{where}`."
+    for name, value in spec.env.items():
+        if not name or re.search(r"[=\0\r\n]", name):
+            return f"{name!r} cannot be the name of a variable in `env`."
+        if "\0" in value:
+            return f"a NUL character stands in `env.{name}`."
+    for name, value in spec.headers.items():
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+            return f"{name!r} cannot be the name of a header."
+        if re.search(r"[\0\r\n]", value):
+            return f"a line end or NUL character stands in the value of `headers.{name}`."
+    if re.search(r"[\0-\x20\x7f]", spec.url):
+        return "a space or control character stands in `url`."
+    return ""
 
 
 def _make(section: type[Any], values: Mapping[str, Any], where: str) -> Any:

@@ -87,7 +87,8 @@ class Fleet:
         """What a server last wrote to its standard error."""
         words = [connection.last_words for connection in self.pool.connections(server)]
         found = self.supervisor(server)
-        return next((text for text in words if text), found.last_words if found is not None else "")
+        text = next((text for text in words if text), found.last_words if found is not None else "")
+        return found.spec.without_secrets(text) if found is not None else text
 
     def hear(self, key: ConnectionKey, method: str, params: bytes) -> None:
         """A server said something outside a call; what it says on a caller's own connection is for that caller."""

@@ -11,6 +11,7 @@ from trunkline.config.options import Config
 from trunkline.model import Entry, Kind, Listing, ServerView, Snapshot, State
 from trunkline.tool import NO_OPTIONS, ToolOptions
 from trunkline.tools import annotations, builtin, names
+from trunkline.tools.convert.definition import hints_of
 from trunkline.tools.patterns import Glob
 from trunkline.wire.envelope import read_string
 from trunkline.wire.headers import HeaderMap, header_map
@@ -113,8 +114,8 @@ def _entry(unit: str, name: str, shown: str, offer: _Offer, kind: Kind, config: 
     """One entry as shown, or why it cannot be: one odd definition must hide no other."""
     members = () if offer.members == [unit] else tuple(offer.members)
     options = _options(unit, name, config) if kind is Kind.TOOL else NO_OPTIONS
-    infer = config.annotations.auto_infer
-    return _made(unit, name, shown, offer.item, kind, offer.for_askable, members, options, infer)
+    infer, confirm = config.annotations.auto_infer, config.middleware.confirm
+    return _made(unit, name, shown, offer.item, kind, offer.for_askable, members, options, infer, confirm)
 
 
 def _options(unit: str, tool: str, config: Config) -> ToolOptions:
@@ -155,20 +156,20 @@ def _over(first: ToolOptions, then: ToolOptions) -> ToolOptions:
 @lru_cache(maxsize=50_000)
 def _made(
     unit: str, name: str, shown: str, item: bytes, kind: Kind, for_askable: bool,
-    members: tuple[str, ...], options: ToolOptions, infer: bool,
+    members: tuple[str, ...], options: ToolOptions, infer: bool, confirm: str,
 ) -> Entry | str:  # fmt: skip
     try:
         if kind is not Kind.TOOL:
             named = item if shown == name or kind in (Kind.RESOURCE, Kind.TEMPLATE) else renamed(item, shown)
             return Entry(shown, unit, name, named, members=members, for_askable=for_askable)
-        return _tool(unit, name, shown, item, for_askable, members, options, infer)
+        return _tool(unit, name, shown, item, for_askable, members, options, infer, confirm)
     except ValueError as error:
         return f"{name!r} of server {unit!r} is not shown: {error}."
 
 
 def _tool(
     unit: str, name: str, shown: str, item: bytes, for_askable: bool,
-    members: tuple[str, ...], options: ToolOptions, infer: bool,
+    members: tuple[str, ...], options: ToolOptions, infer: bool, confirm: str,
 ) -> Entry:  # fmt: skip
     read = read_members(item)
     definition = item if shown == name else renamed(item, shown)
@@ -177,7 +178,8 @@ def _tool(
     headers: HeaderMap = header_map(decode(read.get("inputSchema", b"{}"))) if b"x-mcp-header" in item else {}
     page, app_only = _app(read) if b'"_meta"' in item else ("", False)
     tasks = _task_support(read) if b'"taskSupport"' in item else ""
-    declared = annotations.from_mcp(decode_object(read.get("annotations", b"")))
+    hints, meta = decode_object(read.get("annotations", b"")), decode_object(read.get("_meta", b""))
+    declared = hints_of({"annotations": hints}, meta) if meta else annotations.from_mcp(hints)
     said = known = annotations.merge_annotations(declared, options)
     if infer:
         description = read_string(read.get("description", b""))
@@ -189,12 +191,12 @@ def _tool(
         name,
         definition,
         headers,
-        annotations.is_safe_to_retry(said),
+        annotations.is_safe_to_retry(said) or annotations.only_reads(known),
         app_only=app_only,
         for_askable=for_askable,
         page=page,
         tasks=tasks,
-        annotations=known,
+        annotations=annotations.as_asked(known, said, options.requires_confirmation, confirm),
         options=options,
         members=members,
     )
@@ -235,8 +237,14 @@ def renamed(item: bytes, shown: str) -> bytes:
 def _annotated(definition: bytes, options: ToolOptions) -> bytes:
     """What the operator says, callers see as well."""
     said = annotations.to_mcp(options)
-    if not said:
+    if not said and not options.tags:
         return definition
     members = read_members(definition)
-    own = read_members(members["annotations"]) if "annotations" in members else {}
-    return write_members({**members, "annotations": write_members({**own, **read_members(encode(said))})})
+    if said:
+        own = read_members(members["annotations"]) if "annotations" in members else {}
+        members["annotations"] = write_members({**own, **read_members(encode(said))})
+    if options.tags:
+        meta = decode_object(members.get("_meta", b""))
+        theirs = hints_of({}, meta).tags
+        members["_meta"] = encode({**meta, "tags": list(dict.fromkeys((*theirs, *options.tags)))})
+    return write_members(members)

@@ -10,12 +10,12 @@ from trunkline.errors import ConfigError
 from trunkline.model import Entry
 from trunkline.tool import Tool
 from trunkline.tools.convert.anthropic import to_anthropic
+from trunkline.tools.convert.definition import tool_of
 from trunkline.tools.convert.gemini import to_gemini
 from trunkline.tools.convert.loss import Converted
-from trunkline.tools.convert.mcp import from_mcp_tool, to_mcp_tool
+from trunkline.tools.convert.mcp import to_mcp_tool
 from trunkline.tools.convert.openai import to_openai
 from trunkline.tools.convert.vendor import ModelTools, batch_convert
-from trunkline.wire.members import decode_object
 
 Convert = Callable[..., Converted[dict[str, Any]]]
 
@@ -52,7 +52,7 @@ def for_model(
     def converted(tool: Tool) -> Converted[dict[str, Any]]:
         return convert(tool, defer_loading=tool.name not in keep) if defer else convert(tool)
 
-    return batch_convert((_tool(entry) for entry in entries if not entry.app_only), converted)
+    return batch_convert((tool_of(entry) for entry in entries if not entry.app_only), converted)
 
 
 def _converter(format: str, *, defer: bool) -> Convert:
@@ -62,7 +62,3 @@ def _converter(format: str, *, defer: bool) -> Convert:
         hint = f"Leave out `defer`, or use one of {', '.join(DEFERRING)}."
         raise ConfigError(f"The format {format!r} cannot defer the loading of tools.", hint=hint)
     return _CONVERTERS[format]
-
-
-def _tool(entry: Entry) -> Tool:
-    return from_mcp_tool({**decode_object(entry.definition), "name": entry.shown}, server=entry.server).value

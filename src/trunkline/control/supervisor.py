@@ -336,7 +336,7 @@ class Supervisor:
             self._set(State.READY, "")
 
     def _set(self, state: State, reason: str) -> None:
-        self._registry.update(self.spec.name, state=state, reason=reason)
+        self._registry.update(self.spec.name, state=state, reason=self.spec.without_secrets(reason))
 
 
 def _more(listing: Listing, plain: Listing, kind: Kind) -> tuple[bytes, ...]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.options import ServerSpec, shown_url
 from trunkline.doctor.finding import Finding, Url
 from trunkline.doctor.start import wrong_revision
-from trunkline.doctor.words import finding_of, shorten, shown_url, without_secrets
+from trunkline.doctor.words import finding_of, shorten, without_secrets
 from trunkline.errors import AuthorizationNeededError, TrunklineError
 from trunkline.upstream.address import Address
 from trunkline.upstream.connection import initialize_params

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.options import ServerSpec, shown_url
 from trunkline.doctor.finding import Finding
-from trunkline.doctor.words import finding_of, shown_url
+from trunkline.doctor.words import finding_of
 from trunkline.upstream.http1 import Origin, split_url
 
 LOOK_SECONDS = 5.0

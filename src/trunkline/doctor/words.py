@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import urlsplit, urlunsplit
 
 from trunkline.clients.secret import HIDDEN, hidden, printable
 from trunkline.config.options import ServerSpec
@@ -12,7 +11,6 @@ from trunkline.doctor.finding import Finding
 
 SHOWN_LINES = 4
 SHOWN_LETTERS = 200
-SHORTEST_SECRET = 6
 
 
 @dataclass(frozen=True)
@@ -175,11 +173,7 @@ def shorten(text: str) -> str:
 
 def without_secrets(text: str, spec: ServerSpec) -> str:
     """Foreign words with everything hidden that was given to the server, or looks like a secret."""
-    given = {*spec.env.values(), *(part for value in spec.headers.values() for part in value.split())}
-    long = [value for value in given if len(value) >= SHORTEST_SECRET and value[0] != "/"]
-    for value in sorted(long, key=len, reverse=True):
-        text = text.replace(value, HIDDEN)
-    return scrubbed(text, spec)
+    return scrubbed(spec.without_secrets(text), spec)
 
 
 def scrubbed(text: str, spec: ServerSpec) -> str:
@@ -190,9 +184,3 @@ def scrubbed(text: str, spec: ServerSpec) -> str:
     text = hidden(text, [{"args": words, "env": dict(spec.env), "headers": dict(spec.headers)}])
     text = _URL.sub(lambda found: found[0].partition("?")[0], text)
     return printable(_TOKENS.sub(HIDDEN, text))
-
-
-def shown_url(url: str) -> str:
-    """An address without what may be secret in it."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

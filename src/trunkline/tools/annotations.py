@@ -17,7 +17,12 @@ _STANDARD = {
     "idempotentHint": "idempotent_hint",
     "openWorldHint": "open_world_hint",
 }
-_FLAGS = {**_STANDARD, "requiresConfirmation": "requires_confirmation", "auditRequired": "audit_required"}
+_FLAGS = {
+    **_STANDARD,
+    "requiresConfirmation": "requires_confirmation",
+    "auditRequired": "audit_required",
+    "volatileHint": "volatile_hint",
+}
 _NUMBERS = {"estimatedDuration": "estimated_duration", "rateLimitHint": "rate_limit_hint", "costHint": "cost_hint"}
 _CHOICES = {
     "complexity": ("simple", "medium", "complex"),
@@ -102,6 +107,25 @@ def requires_confirmation(tool: Tool | Annotations) -> bool:
     return bool(hints.destructive_hint) if hints.requires_confirmation is None else hints.requires_confirmation
 
 
+def as_asked(known: Annotations, said: Annotations, configured: bool | None, confirm: str) -> Annotations:
+    """The same, with `requires_confirmation` as it is done where `[middleware] confirm` is so.
+
+    What somebody `said` of a tool marks it; words alone do not, or most callers could call none that deletes.
+    """
+    if confirm == "never" or configured is False:
+        asked = False
+    else:
+        by_words = requires_confirmation(known) or (confirm == "writes" and known.read_only_hint is not True)
+        asked = said.requires_confirmation is True or (confirm in ("destructive", "writes") and by_words)
+    shown = True if asked else False if known.requires_confirmation is False else None
+    return known if shown is known.requires_confirmation else dataclasses.replace(known, requires_confirmation=shown)
+
+
+def only_reads(annotations: Annotations) -> bool:
+    """Whether a call may be answered from the cache, shared, or made again elsewhere, whoever says that it reads."""
+    return annotations.read_only_hint is True and not annotations.destructive_hint
+
+
 def is_safe_to_retry(tool: Tool | Annotations) -> bool:
     """Whether a call that may have happened can be repeated: it is idempotent, or reads and destroys nothing."""
     hints = _hints(tool)
@@ -169,9 +193,12 @@ def get_annotation_summary(annotations: Annotations) -> str:
         "read-only" if hints.read_only_hint else "",
         "DESTRUCTIVE" if hints.destructive_hint else "",
         "idempotent" if hints.idempotent_hint else "",
+        "volatile" if hints.volatile_hint else "",
         "requires confirmation" if hints.requires_confirmation else "",
         f"{hints.complexity} complexity" if hints.complexity else "",
         f"~{hints.estimated_duration:g}s" if hints.estimated_duration is not None else "",
+        f"costs {hints.cost_hint:g}" if hints.cost_hint else "",
+        f"at most {hints.rate_limit_hint:g} a minute" if hints.rate_limit_hint else "",
         f"tags: {', '.join(hints.tags)}" if hints.tags else "",
     ]
     return f"[{' | '.join(part for part in parts if part) or 'no annotations'}]"
@@ -218,6 +245,8 @@ def _sterner(declared: Annotations, inferred: Annotations) -> Annotations:
         drop["destructive_hint"] = None
     if declared.idempotent_hint is True and inferred.idempotent_hint is not True:
         drop["idempotent_hint"] = None
+    if declared.volatile_hint is False and inferred.volatile_hint is not False:
+        drop["volatile_hint"] = None
     if declared.requires_confirmation is False:
         drop["requires_confirmation"] = None
     return dataclasses.replace(declared, **drop) if drop else declared

@@ -17,6 +17,15 @@ _SAYS_THE_END_STATE = words("assign configure disable enable overwrite put renam
 _LONG_WORK = frozenset(("analyse", "analyze", "calculate", "compute", "generate", "process", "transform"))
 _WEB_WORDS = frozenset(("browser", "email", "http", "internet", "sms", "url", "web", "website"))
 _LONG_DESCRIPTION = 100
+_CHANGING_NAMES = words(
+    "active activity alerts alive availability battery browser busy clock connected console countdown cpu current "
+    "dashboard dice draw events feed forecast health heartbeat inbox incidents jobs last latest live load log logs "
+    "metrics monitor newest news next notification notifications now odds online pending ping poll position "
+    "presence price prices process processes progress queue quote quotes random recent roll running sample score "
+    "scores screenshot sensor sensors shuffle snapshot standings state stats status stock stocks tail temperature "
+    "time timer timestamp today tomorrow traffic trending unread upcoming uptime usage uuid watch weather yesterday"
+)
+_FILES = words("dir directories directory file filename files filesystem folder folders path paths tree")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,7 @@ def infer(name: str, description: str = "", schema: Mapping[str, Any] | None = N
     """Tell from the words what the tool does."""
     named, told, given = read_name(name), read_text(description), read_schema(schema)
     effect, confidence = _decide(named, told, given)
+    changing = _changing(named, told, given)
     destructive = _destructive(effect, named, told, given)
     annotations = Annotations(
         read_only_hint=True if effect is READS else None if effect is UNCLEAR else False,
@@ -44,8 +54,9 @@ def infer(name: str, description: str = "", schema: Mapping[str, Any] | None = N
         # An update is destructive in MCP's sense, yet to ask a person before each would teach them to say yes.
         requires_confirmation=(effect is not OVERWRITES or bool(given.consent)) if destructive else None,
         complexity=_complexity(named, told, description),
+        volatile_hint=bool(changing),
     )
-    return Inference(annotations, effect, confidence, _evidence(named, told, given))
+    return Inference(annotations, effect, confidence, (*_evidence(named, told, given), *changing))
 
 
 def _decide(named: NameSign, told: TextSign, given: SchemaSign) -> tuple[Effect, float]:
@@ -127,6 +138,17 @@ def _complexity(named: NameSign, told: TextSign, description: str) -> Literal["s
     if told.heavy or told.lemma in _LONG_WORK or (leads and named.lemma in _LONG_WORK):
         return "complex"
     return "medium" if len(description) > _LONG_DESCRIPTION else "simple"
+
+
+def _changing(named: NameSign, told: TextSign, given: SchemaSign) -> tuple[str, ...]:
+    """Why the answers of a tool that reads change without any call of ours; nothing when no word says so."""
+    word = next((word for word in named.words if word in _CHANGING_NAMES), "")
+    if word:
+        return (f"The name says {word!r}, which changes by itself.",)
+    if told.changing:
+        return (f"The description says {told.changing!r}, which changes by itself.",)
+    live = given.place or next((word for word in named.words if word in _FILES), "")
+    return (f"{live!r} is about files, which others change.",) if live else ()
 
 
 def _evidence(named: NameSign, told: TextSign, given: SchemaSign) -> tuple[str, ...]:

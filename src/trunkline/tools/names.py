@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 _HASH = 8
 _SHORT = 24
+_COMPARED = 5_000
 _ALIKE = 0.5
 """Of the shorter name's parts, so many are in the longer one, which may have a server before it."""
 
@@ -201,6 +202,12 @@ def closest(name: str, among: Iterable[str], most: int) -> list[str]:
         if alike >= _ALIKE:
             scored.append((-alike, known))
     return [known for _, known in sorted(scored)[:most]]
+
+
+def did_you_mean(name: str, known: Collection[str], most: int = 1) -> str:
+    """A hint for whoever used a name that nobody has; empty where none is like it, or too many would be compared."""
+    close = closest(name, known, most) if len(known) <= _COMPARED else []
+    return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 _is_legal = re.compile(rf"[{SHOWN.letters}]{{1,{SHOWN.longest}}}").fullmatch

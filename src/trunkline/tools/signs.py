@@ -164,6 +164,10 @@ _ENDING = re.compile(
 _LANGUAGE = words("sql graphql cypher sparql mongodb psql gremlin mutation mutations database databases")
 _WEB = words("web internet website websites webpage webpages online")
 _HEAVY = words("analyse analyses analyze analyzes calculate calculates generate generates transform transforms")
+_CHANGING = words(
+    "clock current currently elapsed latest live now online random randomly real-time realtime recent recently today "
+    "today's tomorrow uptime up-to-date upcoming yesterday"
+)
 _NOTED = (
     words("read-only readonly side side-effect side-effects select idempotent undone reversed recovered restored")
     | words("irreversible irreversibly permanently destructive")
@@ -199,6 +203,8 @@ class TextSign(NamedTuple):
     web: bool = False
     heavy: bool = False
     """It generates, analyses or transforms."""
+    changing: str = ""
+    """A word for what changes by itself: "current", "random"."""
 
 
 NO_TEXT = TextSign()
@@ -214,7 +220,7 @@ def read_text(description: str) -> TextSign:
     sign = *first, *_besides(tokens, place)
     # Most texts have none of these words, and to look for words is far cheaper than for a pattern.
     if _NOTED.isdisjoint(tokens) and "read only" not in text and "only reads" not in text:
-        return TextSign(*sign)
+        return TextSign(*sign, changing=_changing(tokens))
     return TextSign(
         *sign,
         _CLAIM.search(text) is not None,
@@ -223,7 +229,12 @@ def read_text(description: str) -> TextSign:
         not _LANGUAGE.isdisjoint(tokens),
         not _WEB.isdisjoint(tokens),
         not _HEAVY.isdisjoint(tokens),
+        _changing(tokens),
     )
+
+
+def _changing(tokens: list[str]) -> str:
+    return "" if _CHANGING.isdisjoint(tokens) else next(word for word in tokens if word in _CHANGING)
 
 
 def _first_verb(tokens: list[str]) -> tuple[tuple[Effect | None, str, str, bool, bool], int]:
@@ -338,6 +349,8 @@ class SchemaSign(NamedTuple):
     """An argument that a tool which only reads would hardly have."""
     address: bool = False
     """It takes an address on the network."""
+    place: str = ""
+    """An argument that names a file or a folder."""
 
 
 NO_SCHEMA = SchemaSign()
@@ -363,6 +376,8 @@ def read_schema(schema: Mapping[str, Any] | None) -> SchemaSign:
             sign = sign._replace(consent=name)
         elif kind == "doubt" or (kind == "place" and _saves(_about(about))):
             sign = sign._replace(doubt=name)
+        elif kind == "place":
+            sign = sign._replace(place=name)
         elif kind == "address":
             sign = sign._replace(address=True)
     return sign

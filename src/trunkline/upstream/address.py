@@ -34,7 +34,7 @@ class Address:
             b"content-type": b"application/json",
             b"accept": b"application/json, text/event-stream",
             b"accept-encoding": b"identity",
-            **{name.lower().encode(): value.encode() for name, value in self._spec.headers.items()},
+            **{name.lower().encode(): value.encode() for name, value in self._spec.sent_headers.items()},
         }
         if version:
             self._headers[b"mcp-protocol-version"] = version.encode()

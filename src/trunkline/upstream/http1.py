@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import httptools  # type: ignore[import-untyped]
 
+from trunkline.config.options import shown_url
 from trunkline.errors import ConfigError, ProtocolError, UnreachableError, UpstreamError
 
 HEADER_LIMIT = 64 * 1024
@@ -46,9 +47,9 @@ def split_url(url: str) -> tuple[Origin, str]:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError as error:
-        raise ConfigError(f"{url.partition('?')[0]!r} is not an address.") from error
+        raise ConfigError(f"{shown_url(url)!r} is not an address.") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{url.partition('?')[0]!r} is not an http address.")
+        raise ConfigError(f"{shown_url(url)!r} is not an http address.")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Origin(parts.scheme, parts.hostname, port), target
 

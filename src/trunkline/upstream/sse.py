@@ -48,7 +48,7 @@ class _Streams:
         self.headers = {
             b"host": self.origin.authority.encode(),
             b"accept-encoding": b"identity",
-            **{name.lower().encode(): value.encode() for name, value in spec.headers.items()},
+            **{name.lower().encode(): value.encode() for name, value in spec.sent_headers.items()},
         }
 
     async def open(self) -> None:

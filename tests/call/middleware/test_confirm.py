@@ -191,3 +191,11 @@ async def test_a_context_of_questions_can_stand_in_for_the_manager() -> None:
 def test_no_time_to_answer_is_a_mistake() -> None:
     with pytest.raises(ConfigError, match="timeout"):
         create_confirmation_middleware(timeout=0)
+
+
+async def test_whoever_must_agree_is_told_what_it_costs() -> None:
+    run, person = Recorder(), Person(True)
+
+    await manager(run, person, Annotations(requires_confirmation=True, cost_hint=2.5)).execute_tool("t")
+
+    assert "It costs 2.5." in person.asked[0].message

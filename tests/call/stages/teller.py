@@ -2,7 +2,7 @@
 
 `python -S teller.py FILE NAME [TTL [DEFINITIONS]]` writes every call into FILE, in the ledger's way. TTL are the
 milliseconds that a resource may be kept, as they are written on the wire; DEFINITIONS is a file with further tools,
-which do nothing but say what they got. It speaks both eras, as it is spoken to.
+which do nothing but say what they got, and what their `_meta` has. It speaks both eras, as it is spoken to.
 """
 
 from __future__ import annotations
@@ -133,7 +133,10 @@ class Teller:
                 os._exit(1)
             case _:
                 pass
-        return said(f"{json.dumps(arguments)} {number} by {NAME}")
+        kept: Json = {}
+        for one in TOOLS:
+            kept = one["_meta"] if modern and one["name"] == tool and "_meta" in one else kept
+        return said(f"{json.dumps(arguments)} {number} by {NAME}") | kept
 
     async def ask_legacy(self) -> str:
         """What a person says, asked in the middle of the call."""

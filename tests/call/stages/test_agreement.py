@@ -50,7 +50,28 @@ async def test_a_person_agrees_to_the_calls_that_the_configuration_names(
             assert not end.failed
             assert len(person.heard) == (tool in expected), (caller, tool)
             assert all(AGREEMENT in question and tool in question for question in person.heard)
+        known = {tool: at.hub.annotations(tool) for tool in TOOLS}
+    assert [tool for tool, shown in known.items() if shown and shown.requires_confirmation] == expected
     assert at.calls() == [f"till {tool} rent" for _ in CALLERS for tool in TOOLS]
+
+
+@pytest.mark.parametrize(("mode", "times"), [("marked", 1), ("destructive", 1), ("writes", 1), ("never", 0)])
+async def test_what_a_server_marks_is_asked_about_and_what_it_wants_logged_is_logged(
+    tmp_path: Path, http: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture, mode: str, times: int
+) -> None:
+    hints = {"readOnlyHint": True, "requiresConfirmation": True, "auditRequired": True}
+    servers = {"till": teller(tmp_path, more=[{"name": "get_secret", "inputSchema": {}, "annotations": hints}])}
+    person = Person()
+    with caplog.at_level(logging.INFO, "trunkline"):
+        async with till(tmp_path, http, servers, middleware={"confirm": mode}) as at:
+            end = await use(at, CALLERS[0], person, "get_secret", {})
+            shown = at.hub.annotations("get_secret")
+
+    assert not end.failed
+    assert len(person.heard) == times
+    assert shown is not None
+    assert (shown.requires_confirmation is True) == bool(times)
+    assert sum("get_secret" in record.getMessage() for record in caplog.records) == 1
 
 
 async def test_a_call_of_a_real_server_waits_for_agreement(tmp_path: Path, http: aiohttp.ClientSession) -> None:

@@ -290,3 +290,26 @@ async def test_more_room_is_given_out_at_once_when_the_configuration_says_so(
 
     assert refused.status == 503
     assert [one.status for one in heard] == [200, 200]
+
+
+async def test_a_tool_that_bears_few_calls_a_minute_gets_no_more_and_its_tags_are_listed(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    said: Json = {"rate_limit_hint": 2.0, "tags": ["mine"]}
+    more = [{"name": "get_quota", "inputSchema": {"type": "object"}, "_meta": {"tags": ["theirs"], "x/y": 1}}]
+    servers = {"till": teller(tmp_path, more=more, tools={"get_quota": said})}
+    async with till(tmp_path, http, servers) as at:
+        heard = [await at.modern().call("get_quota", {}) for _ in range(3)]
+        await at.modern().call("get_number", {"number": 1})
+        listed = (await at.modern().request("tools/list")).result["tools"]
+        known = at.hub.annotations("get_quota")
+
+    assert [one.message.get("error", {}).get("code") for one in heard] == [None, None, BusyError.code]
+    assert "Try again in 30 s" in heard[2].error["message"]
+    assert len(at.calls("get_quota")) == 2
+    assert next(tool["_meta"] for tool in listed if tool["name"] == "get_quota") == {
+        "tags": ["theirs", "mine"],
+        "x/y": 1,
+    }
+    assert known is not None
+    assert known.tags == ("theirs", "mine")

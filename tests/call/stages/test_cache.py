@@ -99,6 +99,75 @@ async def test_the_operator_says_of_each_tool_whether_it_is_kept(
     assert len(at.calls(tool)) == made
 
 
+READS = {"readOnlyHint": True}
+VOLATILE: dict[str, Json] = {
+    "a clock": {"name": "get_current_time", "description": "Get the time in a timezone."},
+    "lots": {"name": "pick_card", "description": "Picks a random card."},
+    "a status": {"name": "git_status", "description": "Shows the working tree."},
+    "the latest": {"name": "get_release", "description": "Get the latest release."},
+    "a file": {"name": "read_file", "description": "Read it."},
+    "a file among its arguments": {
+        "name": "read_text",
+        "description": "Read it.",
+        "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}},
+    },
+    "what its server calls volatile": {
+        "name": "get_rate", "description": "Get a rate.", "annotations": {**READS, "volatileHint": True},
+    },
+}  # fmt: skip
+
+
+def reader(definition: Json) -> Json:
+    return {"inputSchema": {"type": "object"}, "annotations": READS, **definition}
+
+
+async def test_what_changes_by_itself_is_not_kept_unless_the_operator_says_so(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    more = [reader(definition) for definition in VOLATILE.values()]
+    names = [definition["name"] for definition in more]
+    servers = {
+        "till": teller(tmp_path, more=more),
+        "mine": teller(tmp_path, "mine", more=more, tools={"*": {"volatile_hint": False}}),
+        "long": teller(tmp_path, "long", more=more, tools={"*": {"cache_ttl": 60.0}}),
+    }
+    async with till(tmp_path, http, servers, cache=KEEP) as at:
+        for shown in [f"{server}__{tool}" for server in servers for tool in names] * 2:
+            await at.modern().call(shown, {})
+
+        made = {server: [len(at.calls(f"{server} {tool}")) for tool in names] for server in servers}
+        shown = [at.hub.annotations(f"till__{tool}") for tool in names]
+
+    assert made == {"till": [2] * len(names), "mine": [1] * len(names), "long": [1] * len(names)}
+    assert [known and known.volatile_hint for known in shown] == [True] * len(names)
+
+
+@pytest.mark.parametrize(
+    ("tool", "ttl", "made"),
+    [("get_rate", 60_000, 1), ("get_rate", 0, 3), ("get_current_time", 60_000, 1), ("get_current_time", 0, 3)],
+)
+async def test_what_the_server_says_of_its_answer_counts_before_what_is_told_from_words(
+    tmp_path: Path, http: aiohttp.ClientSession, tool: str, ttl: int, made: int
+) -> None:
+    more = [reader({"name": tool, "description": "Get it.", "_meta": {"ttlMs": ttl}})]
+    async with till(tmp_path, http, {"till": teller(tmp_path, more=more)}, cache=KEEP) as at:
+        heard = [await at.modern().call(tool, {}) for _ in range(3)]
+
+    assert len(at.calls(tool)) == made
+    assert all(one.result["ttlMs"] <= ttl for one in heard)
+
+
+async def test_with_no_time_of_its_own_the_cache_keeps_what_servers_say_may_be_kept(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    more = [reader({"name": "get_rate", "description": "Get it.", "_meta": {"ttlMs": 60_000}})]
+    async with till(tmp_path, http, {"till": teller(tmp_path, more=more)}, cache={**KEEP, "ttl": 0.0}) as at:
+        for tool in ("get_rate", "get_rate", "get_balance", "get_balance"):
+            await at.modern().call(tool, ACCOUNT)
+
+    assert (len(at.calls("get_rate")), len(at.calls("get_balance"))) == (1, 2)
+
+
 @pytest.mark.parametrize("tool", ["get_wrong", "get_refused"])
 async def test_errors_are_never_kept(tmp_path: Path, http: aiohttp.ClientSession, tool: str) -> None:
     async with till(tmp_path, http, cache=KEEP) as at:

@@ -295,16 +295,18 @@ async def test_what_is_not_safe_to_repeat_is_done_exactly_once(
             assert len(at.calls(caller)) == 1
 
 
-async def test_what_is_thought_to_read_by_its_words_alone_is_done_once(
-    tmp_path: Path, http: aiohttp.ClientSession
+@pytest.mark.parametrize(("infer", "times", "kept"), [(True, 2, 1), (False, 1, 2)])
+async def test_words_that_are_good_enough_to_keep_an_answer_by_are_good_enough_to_repeat_a_call_by(
+    tmp_path: Path, http: aiohttp.ClientSession, infer: bool, times: int, kept: int
 ) -> None:
-    async with till(tmp_path, http, middleware={"retries": 5, "retry_delay": 0.01}) as at:
-        reads = at.hub.snapshot.tools["find_lost"].annotations.read_only_hint
+    async with till(tmp_path, http, cache={"enabled": True}, annotations={"auto_infer": infer}) as at:
         end = await use(at, "modern", None, "find_lost", RENT)
+        for _ in range(2):
+            await use(at, "modern", None, "find_accounts", {"owner": "ana"})
 
-    assert reads
     assert "'till'" in end.error
-    assert len(at.calls()) == 1
+    assert len(at.calls("find_lost")) == times
+    assert len(at.calls("find_accounts")) == kept
 
 
 async def test_a_failing_tool_is_an_answer_and_not_tried_again(tmp_path: Path, http: aiohttp.ClientSession) -> None:

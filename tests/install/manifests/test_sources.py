@@ -425,3 +425,71 @@ async def test_a_hub_runs_the_sources_and_what_it_knows_is_not_read_twice(
 
     assert found.discovered > 1
     assert said.text == "hello"
+
+
+BOTH: dict[str, Any] = npm(packageArguments=[{"type": "positional", "value": "old"}]) | {
+    "remotes": [{"type": "streamable-http", "url": "https://h/mcp"}, {"type": "sse", "url": "https://h/sse"}]
+}
+USUAL = ("npx", "-y", "@acme/weather@1.2.3", "old")
+OVERRIDES: dict[str, tuple[dict[str, Any], tuple[str, ...], str]] = {
+    "nothing": ({}, USUAL, ""),
+    "a program": ({"command": ["greet", "--fast"]}, ("greet", "--fast"), ""),
+    "one text": ({"command": "greet 'me too'"}, ("greet", "me too"), ""),
+    "a program and its arguments": ({"command": "greet", "args": ["a b"]}, ("greet", "a b"), ""),
+    "arguments": ({"args": ["--all", "{x}"]}, (*USUAL[:3], "--all", "{x}"), ""),
+    "no arguments": ({"args": []}, USUAL[:3], ""),
+    "a runtime": ({"runtime": "docker"}, ("docker", "run", "-i", "--rm", "acme/weather:1.2.3", "old"), ""),
+    "a transport": ({"transport": "stdio"}, USUAL, ""),
+    "another transport": ({"transport": "streamable_http"}, (), "https://h/mcp"),
+    "the older transport": ({"transport": "sse"}, (), "https://h/sse"),
+}
+
+
+@pytest.mark.parametrize("what", OVERRIDES)
+def test_what_is_said_at_a_source_counts_before_its_manifest_and_wants_a_new_agreement(
+    shop: Shop, tmp_path: Path, what: str
+) -> None:
+    given, argv, url = OVERRIDES[what]
+    package = {"identifier": "acme/weather"} if "runtime" in given else {}
+    manifest = {**BOTH, "packages": [{**BOTH["packages"][0], **package}]}
+    (tmp_path / "server.json").write_text(json.dumps(manifest))
+    sources = shop.sources()
+    sources.register("one", folder=tmp_path)
+    agree(sources, "one")
+
+    sources.register("one", folder=tmp_path, **given)
+
+    shown = sources.show("one")
+    assert (shown.argv, shown.url) == (argv, url)
+    assert shown.agreed == (argv in (USUAL, ()))
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"url": "https://h/", "command": "x"}, "nothing is started"),
+        ({"url": "https://h/", "args": []}, "nothing is started"),
+        ({"url": "https://h/", "runtime": "npx"}, "nothing is started"),
+        ({"url": "https://h/", "transport": "stdio"}, "nothing is started"),
+        ({"url": "https://h/", "transport": "pigeon"}, "stdio, http or sse"),
+        ({"runtime": "perl"}, "'perl'"),
+        ({"transport": "sse"}, "neither packages nor remotes"),
+    ],
+)
+def test_an_override_that_cannot_be_is_refused_and_nothing_is_registered(
+    shop: Shop, folder: Path, given: dict[str, Any], complaint: str
+) -> None:
+    sources = shop.sources()
+    place: dict[str, Any] = {} if "url" in given else {"folder": folder}
+
+    with pytest.raises((ConfigError, ManifestError), match=complaint):
+        sources.register("one", **place, **given)
+
+    assert sources.list() == []
+
+
+def test_a_remote_source_is_reached_by_the_transport_that_was_said(shop: Shop) -> None:
+    sources = shop.sources()
+    sources.register("one", url="https://h/mcp", transport="sse")
+
+    assert sources.spec("one").transport == "sse"

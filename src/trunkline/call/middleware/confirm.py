@@ -85,7 +85,10 @@ async def _agreed(
 def _question(tool: Tool, params: Mapping[str, Any]) -> str:
     name = one_line(tool.name)
     what = "destructive" if tool.annotations.destructive_hint else "sensitive"
-    return f"This operation ({name}{_arguments(params)}) is {what} and requires confirmation. Do you want to proceed?"
+    cost = tool.annotations.cost_hint
+    price = f" It costs {cost:g}." if cost else ""
+    done = f"This operation ({name}{_arguments(params)}) is {what} and requires confirmation."
+    return f"{done}{price} Do you want to proceed?"
 
 
 def _arguments(params: Mapping[str, Any]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -26,6 +25,7 @@ from trunkline.questions.kinds import ElicitationHandler
 from trunkline.questions.manager import ElicitationManager
 from trunkline.tool import Tool, ToolResult
 from trunkline.tools.annotations import requires_confirmation
+from trunkline.tools.names import did_you_mean
 from trunkline.workers import run
 
 
@@ -125,7 +125,7 @@ class ToolIntegrationManager:
         """
         tool = self._tools.get(name)
         if tool is None:
-            raise UnknownNameError(f"There is no tool {name!r}.", hint=self._meant(name))
+            raise UnknownNameError(f"There is no tool {name!r}.", hint=did_you_mean(name, self._tools, 3))
         if not isinstance(cast("Any", params), Mapping | None):
             raise InvalidArgumentsError(f"The arguments of tool {name!r} have no names.", hint="Pass a dict.")
         asked = context or ToolContext()
@@ -137,10 +137,6 @@ class ToolIntegrationManager:
             return await _outcome(tool, dict(given or {}))
 
         return await self._chain(tool, copied(params or {}), call, end)
-
-    def _meant(self, name: str) -> str:
-        close = difflib.get_close_matches(name[:100], self._tools, n=3)
-        return f"Did you mean {' or '.join(map(repr, close))}?" if close else ""
 
 
 async def _outcome(tool: Tool, params: dict[str, Any]) -> ToolResult:

@@ -15,7 +15,6 @@ from trunkline.call.middleware.validate import create_validation_middleware
 from trunkline.config.options import MiddlewareSection
 from trunkline.model import Entry
 from trunkline.tool import NO_OPTIONS, Tool, ToolResult
-from trunkline.tools.annotations import requires_confirmation
 
 _MOST = 10_000
 
@@ -32,10 +31,11 @@ class Policy:
         """By itself the configuration wants nothing for a tool of which it says nothing."""
 
     def __call__(self, entry: Entry) -> Sequence[ToolMiddleware]:
-        if self._usual and entry.options is NO_OPTIONS:
+        known = entry.annotations
+        if self._usual and entry.options is NO_OPTIONS and not (known.requires_confirmation or known.audit_required):
             return self._own
         listed = bool(entry.definition)
-        key = entry.annotations, entry.options, entry.safe_to_repeat, listed, len(self._own)
+        key = known, entry.options, entry.safe_to_repeat, listed, len(self._own)
         chosen = self._chosen.get(key)
         if chosen is None:
             if len(self._chosen) >= _MOST:
@@ -68,18 +68,10 @@ class Policy:
 
 def must_agree(entry: Entry, config: MiddlewareSection, *, listed: bool) -> bool:
     """Whether a person must agree to a call; of a tool that its server does not list nothing is known to be safe."""
-    if config.confirm == "never":
-        return False
-    if entry.options.requires_confirmation is not None:
-        return entry.options.requires_confirmation
-    known = entry.annotations
-    match config.confirm:
-        case "destructive":
-            return not listed or requires_confirmation(known)
-        case "writes":
-            return known.read_only_hint is not True
-        case _:
-            return False
+    if listed:
+        return entry.annotations.requires_confirmation is True
+    marked = entry.options.requires_confirmation
+    return config.confirm in ("destructive", "writes") if marked is None else marked and config.confirm != "never"
 
 
 def _asks(timeout: float) -> ToolMiddleware:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from trunkline.call.call_key import sameness, share
-from trunkline.call.lanes import Lanes
+from trunkline.call.lanes import Lanes, Pace
 from trunkline.call.single_flight import SingleFlight
 from trunkline.call.stage import Handler
 from trunkline.model import Call, Reply
+from trunkline.tool import Annotations
+from trunkline.tools.annotations import only_reads
 from trunkline.upstream.pool import askable
 
 
@@ -18,11 +20,14 @@ class BatchStage:
     def __init__(self, lanes: Lanes, *, coalesce: bool) -> None:
         self.lanes, self._coalesce = lanes, coalesce
         self._flights: SingleFlight[Reply] = SingleFlight()
+        self._pace = Pace()
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
         if call.parked is not None:
             return await call_next(call)
-        if self._coalesce and call.entry is not None and call.entry.annotations.read_only_hint and not _askable(call):
+        if call.entry is not None and call.entry.annotations.rate_limit_hint:
+            self._pace.check(call.server, call.entry.name, call.entry.annotations.rate_limit_hint)
+        if self._coalesce and call.entry is not None and _shareable(call.entry.annotations) and not _askable(call):
             same = sameness(call, call.server) if call.cached else ""
             if same:
                 return await self._together(same, call, call_next)
@@ -52,6 +57,11 @@ class BatchStage:
             return await call_next(call)
         finally:
             lane.leave()
+
+
+def _shareable(known: Annotations) -> bool:
+    """Whether two calls at the same time have one answer: what draws lots gives each its own."""
+    return only_reads(known) and known.volatile_hint is not True
 
 
 def _askable(call: Call) -> bool:

@@ -15,6 +15,7 @@ from trunkline.call.single_flight import SingleFlight
 from trunkline.call.stage import Handler
 from trunkline.config.options import CacheSection
 from trunkline.model import Call, Reply
+from trunkline.tools.annotations import only_reads
 from trunkline.wire.members import read_members, write_members
 
 
@@ -29,7 +30,7 @@ class CachedReply:
 
 
 class CacheStage:
-    """Keeps answers of tools that only read or that the operator chose, and resources while their server lets it."""
+    """Keeps answers of tools that only read what holds still, of those that were chosen, and what servers let it."""
 
     def __init__(self, config: CacheSection, unit: Callable[[str], str], identity: Callable[[str], str]) -> None:
         self._config, self._unit, self._identity = config, unit, identity
@@ -48,8 +49,8 @@ class CacheStage:
             return await self._uncached(call, call_next, ttl)
         kept = self.cache.get(key)
         if kept is not None:
-            return Reply(result=kept.result if ttl > 0 else _aged(kept), modern=kept.modern)
-        if ttl < 0:  # a resource: only its answer says whether it may be kept, so nobody waits for it
+            return Reply(result=_aged(kept), modern=kept.modern)
+        if ttl < 0:  # only its answer says whether it may be kept, so nobody waits for it
             return self._keep(key, call, ttl, await call_next(call))
 
         async def made() -> Reply:
@@ -81,7 +82,10 @@ class CacheStage:
             return 0.0
         if call.entry.options.cache_ttl is not None:
             return call.entry.options.cache_ttl
-        return self._config.ttl if _reads(call) else 0.0
+        if not _reads(call):
+            return 0.0
+        # What is not known to hold still for a moment may change by itself.
+        return self._config.ttl or -1.0 if call.entry.annotations.volatile_hint is False else -1.0
 
     def _key(self, call: Call) -> str:
         server = call.server
@@ -90,8 +94,8 @@ class CacheStage:
     def _keep(self, key: str, call: Call, ttl: float, reply: Reply) -> Reply:
         if not _shareable(reply):
             return reply
-        if ttl < 0:
-            ttl = _said_ttl(reply)
+        if call.entry is None or call.entry.options.cache_ttl is None:
+            ttl = _said_ttl(reply, ttl)
         # A change that came while the server answered makes the answer old before it is kept.
         if ttl > 0 and key == self._key(call):
             self.cache.set(key, CachedReply(reply.result, reply.modern, time.monotonic() + ttl), ttl=ttl)
@@ -99,7 +103,7 @@ class CacheStage:
 
 
 def _reads(call: Call) -> bool:
-    return call.entry is not None and call.entry.annotations.read_only_hint is True
+    return call.entry is not None and only_reads(call.entry.annotations)
 
 
 def _shareable(reply: Reply) -> bool:
@@ -107,17 +111,21 @@ def _shareable(reply: Reply) -> bool:
     return not reply.error and not reply.questions and not reply.asked and is_final(reply.result)
 
 
-def _said_ttl(reply: Reply) -> float:
+def _said_ttl(reply: Reply, otherwise: float) -> float:
     """How long a modern server lets its answer be kept. Only its own user ever gets it, so any scope will do."""
     if not reply.modern or b'"ttlMs"' not in reply.result:
-        return 0.0
-    said = read_members(reply.result).get("ttlMs", b"0")
+        return otherwise
+    said = read_members(reply.result).get("ttlMs")
+    if said is None:
+        return otherwise
     return float(said) / 1000 if said.isdigit() else 0.0
 
 
 def _aged(kept: CachedReply) -> bytes:
-    """A resource as it is now: whoever gets it may keep it for what is left of its time, and no longer."""
-    if kept.until == math.inf:
+    """An answer as it is now: whoever gets it may keep it for what is left of its time, and no longer."""
+    if not kept.modern or b'"ttlMs"' not in kept.result or kept.until == math.inf:
         return kept.result
-    left = max(0.0, kept.until - time.monotonic())
-    return write_members({**read_members(kept.result), "ttlMs": b"%d" % (left * 1000)})
+    members = read_members(kept.result)
+    if "ttlMs" in members:
+        members["ttlMs"] = b"%d" % (max(0.0, kept.until - time.monotonic()) * 1000)
+    return write_members(members)

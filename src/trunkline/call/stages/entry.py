@@ -8,6 +8,7 @@ from trunkline.call.stage import Handler
 from trunkline.errors import UnknownNameError
 from trunkline.model import Call, Entry, Reply, Snapshot, State
 from trunkline.tool import ToolOptions
+from trunkline.tools.names import did_you_mean
 from trunkline.tools.uri_templates import matches
 from trunkline.wire.envelope import read_string
 from trunkline.wire.members import encode, read_members, write_members
@@ -86,8 +87,9 @@ def unknown(call: Call, snapshot: Snapshot) -> UnknownNameError:
         f"{view.name} is {view.state.value}" for view in snapshot.servers.values()
         if view.state not in (State.READY, State.DEGRADED)
     ]  # fmt: skip
-    hint = f"Not everything is listed: {'; '.join(away)}." if away else ""
-    return UnknownNameError(f"Unknown {what}: {call.name}", hint=hint)
+    known = {"tools/call": snapshot.tools, "prompts/get": snapshot.prompts}.get(call.method, snapshot.resources)
+    hints = did_you_mean(call.name, known), f"Not everything is listed: {'; '.join(away)}." if away else ""
+    return UnknownNameError(f"Unknown {what}: {call.name}", hint=" ".join(filter(None, hints)))
 
 
 def _resolve_reference(call: Call, snapshot: Snapshot) -> Entry | None:

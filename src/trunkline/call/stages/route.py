@@ -95,7 +95,7 @@ def _router(group: GroupSpec, config: RouterSection) -> ToolRouter:
 
 
 def _tool(call: Call, *, by_category: bool) -> Tool:
-    """What is routed. Only what its server calls safe to repeat is: to tell so from words would not be enough."""
+    """What is routed."""
     entry = call.entry
     if entry is None or call.method != "tools/call":
         members = entry.members if entry is not None else ()

@@ -78,7 +78,7 @@ class EnhancedToolInfo:
 
     @property
     def needs_confirmation(self) -> bool:
-        """Whether a person must agree before it runs."""
+        """Whether it is wise to ask a person first: it is marked so, or it destroys."""
         return requires_confirmation(self.annotations)
 
     @property

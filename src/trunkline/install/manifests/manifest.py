@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from trunkline.config.options import shown_url
+
 Format = Literal["string", "number", "boolean", "filepath"]
 Transport = Literal["stdio", "streamable-http", "sse"]
 
@@ -97,7 +99,7 @@ class Remote:
     @property
     def shown(self) -> str:
         """How messages call it."""
-        return self.url.partition("?")[0]
+        return shown_url(self.url)
 
 
 @dataclass(frozen=True)

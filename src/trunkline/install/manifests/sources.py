@@ -6,11 +6,12 @@ import asyncio
 import hashlib
 import json
 import re
+import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from trunkline.balance.health import WELL, Health, doubled, next_health
 from trunkline.config.options import ServerSpec
@@ -28,7 +29,8 @@ from trunkline.install.manifests.environment import Given, resolve
 from trunkline.install.manifests.files import open_manifest
 from trunkline.install.manifests.inventory import ReadTools, Refresh, compare, read_tools
 from trunkline.install.manifests.launch import build, choose, exposed, questions
-from trunkline.install.manifests.manifest import Manifest, Remote
+from trunkline.install.manifests.manifest import Argument, Manifest, Package, Remote, Variable
+from trunkline.install.manifests.runtimes import RUNTIMES
 
 Lifecycle = Literal["transient", "singleton"]
 HealthWord = Literal["unknown", "healthy", "degraded", "unhealthy"]
@@ -43,6 +45,14 @@ class Source:
     url: str = ""
     package: str = ""
     """Which of the manifest's packages or remotes is wanted; empty takes the first that works."""
+    command: tuple[str, ...] = ()
+    """The program and its first words, in the place of what the manifest starts."""
+    args: tuple[str, ...] | None = None
+    """Arguments in the place of the manifest's; `None` leaves those."""
+    runtime: str = ""
+    """What starts it, whatever the manifest says: `uvx`, `npx`, `python`, `node`, `docker`."""
+    transport: str = ""
+    """Only what is reached so: `stdio`, `http` or `sse`."""
     lifecycle: Lifecycle = "transient"
     variables: tuple[str, ...] = ()
     allow_system: bool = False
@@ -117,6 +127,10 @@ class Sources:
         folder: Path | str = "",
         url: str = "",
         package: str = "",
+        command: str | Sequence[str] = (),
+        args: Sequence[str] | None = None,
+        runtime: str = "",
+        transport: str = "",
         lifecycle: Lifecycle = "transient",
         environment: Given | None = None,
         allow_system: bool = False,
@@ -124,6 +138,7 @@ class Sources:
     ) -> Source:
         """Add a source, or change the one of that id; nothing is run. For a remote, `environment` are its headers.
 
+        `command` (one text is split as a shell would), `args`, `runtime` and `transport` count before the manifest.
         With a `version`, it must be the one that the source has now, and 0 for a new one: else RefusedError (409).
         """
         known = self._kept.get(id)
@@ -136,15 +151,20 @@ class Sources:
             place,
             url,
             package,
+            tuple(shlex.split(command) if isinstance(command, str) else command),
+            None if args is None else tuple(args),
+            runtime,
+            _TRANSPORTS.get(transport, transport),
             lifecycle,
             tuple(sorted(given)),
             allow_system,
             version=known.source.version + 1 if known else 1,
         )
+        _check_overrides(made)
         if known is not None:
             made = replace(made, enabled=known.source.enabled, agreed=known.source.agreed)
         if place:
-            choose(open_manifest(Path(place)), package)
+            choose(_overridden(open_manifest(Path(place)), made), package)
         if known is None:
             self._kept[id] = _Record(made, Chronicle(id), given)
         else:
@@ -266,9 +286,10 @@ class Sources:
         source = kept.source
         if source.url:
             found = resolve((), configuration=kept.given, overrides=overrides)
-            spec = ServerSpec(source.id, url=source.url, headers=found.extra)
+            transport = cast("Literal['auto', 'http', 'sse']", source.transport or "auto")
+            spec = ServerSpec(source.id, url=source.url, headers=found.extra, transport=transport)
             return spec, show_spec(spec, None, agreed=source.agreed)
-        manifest = open_manifest(Path(source.folder))
+        manifest = _overridden(open_manifest(Path(source.folder)), source)
         choice = choose(manifest, source.package)
         wanted = questions(manifest, choice)
         found = resolve(
@@ -331,3 +352,36 @@ class Sources:
         if id not in self._kept:
             raise UnknownNameError(f"There is no source {id!r}.", hint=f"There are: {', '.join(self._kept) or 'none'}.")
         return self._kept[id]
+
+
+_TRANSPORTS = {"streamable-http": "http", "streamable_http": "http"}
+
+
+def _check_overrides(source: Source) -> None:
+    if source.transport not in ("", "stdio", "http", "sse"):
+        raise ConfigError(f"The transport of source {source.id!r} must be stdio, http or sse.")
+    if source.url and (source.command or source.args is not None or source.runtime or source.transport == "stdio"):
+        raise ConfigError(f"Source {source.id!r} is remote: nothing is started there.", hint="Register its folder.")
+    if source.runtime and source.runtime not in RUNTIMES:
+        hint = f"Known are: {', '.join(RUNTIMES)}."
+        raise ConfigError(f"Source {source.id!r} cannot be started by {source.runtime!r}.", hint=hint)
+
+
+def _overridden(manifest: Manifest, source: Source) -> Manifest:
+    """The manifest with what was said at the source in the place of what it says itself."""
+    packages = manifest.packages
+    if source.command:
+        words = (*source.command, *(source.args or ()))
+        asked = packages[0] if packages else Package()
+        own = Package(runtime=source.runtime, command=words, environment=asked.environment, label=source.package)
+        return replace(manifest, packages=(own,), remotes=())
+    if source.runtime:
+        packages = tuple(replace(one, runtime=source.runtime) for one in packages)
+    if source.args is not None:
+        fixed = tuple(Argument("positional", Variable(f"argument {n}", value=a)) for n, a in enumerate(source.args, 1))
+        packages = tuple(replace(one, package_arguments=fixed) for one in packages)
+    remotes = () if source.runtime or source.args is not None else manifest.remotes
+    if source.transport:
+        packages = tuple(one for one in packages if _TRANSPORTS.get(one.transport, one.transport) == source.transport)
+        remotes = tuple(one for one in remotes if _TRANSPORTS.get(one.transport, one.transport) == source.transport)
+    return replace(manifest, packages=packages, remotes=remotes)

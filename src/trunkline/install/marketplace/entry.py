@@ -11,7 +11,8 @@ from typing import Any, Literal, cast, get_args
 
 from trunkline.errors import ConfigError
 
-Status = Literal["active", "deprecated", "deleted"]
+Status = Literal["active", "archived", "deprecated", "deleted"]
+"""Archived is what works, and nobody maintains."""
 Transport = Literal["stdio", "http", "sse"]
 
 LONGEST_TEXT = 4_000

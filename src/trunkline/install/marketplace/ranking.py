@@ -73,7 +73,7 @@ def _sorted(
 ) -> list[RegistryEntry]:
     by = options.sort_by or ("relevance" if scores else "downloads")
     keys: dict[str, Callable[[RegistryEntry], object]] = {
-        "relevance": lambda entry: (scores.get(entry.id, 0.0), entry.verified),
+        "relevance": lambda entry: (scores.get(entry.id, 0.0), entry.status == "active", entry.verified),
         "downloads": lambda entry: entry.downloads,
         "stars": lambda entry: entry.stars,
         "name": lambda entry: entry.name.casefold(),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from trunkline.model import Entry
 from trunkline.tool import Tool
 from trunkline.tools.convert.definition import as_object
 from trunkline.tools.convert.loss import Converted, Ledger
@@ -17,7 +18,7 @@ _MEMBER = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 def to_anthropic(
-    tool: Tool,
+    tool: Tool | Entry,
     *,
     defer_loading: bool | None = None,
     allowed_callers: Iterable[str] | None = None,

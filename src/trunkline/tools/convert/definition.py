@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+import msgspec
+
 from trunkline.errors import ConfigError
+from trunkline.model import Entry
 from trunkline.tool import UNKNOWN, Annotations, Tool
 from trunkline.tools.annotations import from_mcp, merge_annotations, to_mcp, validate_annotations
 from trunkline.tools.convert.loss import Ledger
@@ -57,6 +60,7 @@ _OURS = tuple(field.name for field in dataclasses.fields(Annotations) if field.n
 _READ = {
     *("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint", "requiresConfirmation"),
     *("auditRequired", "estimatedDuration", "rateLimitHint", "costHint", "complexity", "securityLevel", "tags"),
+    "volatileHint",
 }
 
 
@@ -73,11 +77,22 @@ def read(definition: Mapping[str, Any], ledger: Ledger) -> Tool:
         name,
         _text(definition.get("description")),
         {"type": "object", "properties": {}} if schema is None else schema,
-        _hints(definition, meta),
+        hints_of(definition, meta),
         category=_text(meta.get("category")),
         output_schema=as_object(definition.get("outputSchema")),
         meta={**meta, DEFINITION: definition},
     )
+
+
+def tool_of(given: Tool | Entry) -> Tool:
+    """A tool as it is, or one of the hub's, by the name that it is shown under and as its server describes it."""
+    if isinstance(given, Entry):
+        definition = as_object(msgspec.json.decode(given.definition or b"{}")) or {}
+        return dataclasses.replace(read({**definition, "name": given.shown}, Ledger()), server=given.server)
+    if not isinstance(cast("object", given), Tool):
+        what = type(given).__name__
+        raise ConfigError(f"{what} is no tool.", hint="Give a `Tool`, or one of what `hub.tools()` gives.")
+    return given
 
 
 def write(tool: Tool, said: Annotations, options: ToolConverterOptions, ledger: Ledger) -> dict[str, Any]:
@@ -119,7 +134,8 @@ def as_object(value: Any) -> Mapping[str, Any] | None:
     return cast(Mapping[str, Any], value) if isinstance(value, Mapping) else None
 
 
-def _hints(definition: Mapping[str, Any], meta: Mapping[str, Any]) -> Annotations:
+def hints_of(definition: Mapping[str, Any], meta: Mapping[str, Any]) -> Annotations:
+    """What a definition says of how the tool behaves: by its `annotations`, and by ours and the tags in `_meta`."""
     ours = as_object(meta.get(HINTS)) or {}
     good = {name: ours[name] for name in _OURS if name in ours and not validate_annotations({name: ours[name]})}
     tags = meta.get("tags")

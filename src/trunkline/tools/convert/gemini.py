@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from trunkline.model import Entry
 from trunkline.tool import Tool
 from trunkline.tools.convert.definition import as_object
 from trunkline.tools.convert.loss import Converted, Ledger, Path
@@ -24,7 +25,7 @@ from trunkline.tools.convert.vendor import (
 from trunkline.tools.names import GEMINI
 
 
-def to_gemini(tool: Tool, *, json_schema: bool = False) -> Converted[dict[str, Any]]:
+def to_gemini(tool: Tool | Entry, *, json_schema: bool = False) -> Converted[dict[str, Any]]:
     """The tool for `functionDeclarations`; with `json_schema` its schemas travel whole, where the model takes them."""
     definition = definition_of(tool)
     ledger = Ledger()

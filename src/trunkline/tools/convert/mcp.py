@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
+from trunkline.model import Entry
 from trunkline.tool import Annotations, Tool
 from trunkline.tools.annotations import effective, merge_annotations
 from trunkline.tools.convert.definition import (
@@ -16,6 +17,7 @@ from trunkline.tools.convert.definition import (
     as_object,
     origin,
     read,
+    tool_of,
     write,
 )
 from trunkline.tools.convert.loss import Converted, Ledger
@@ -27,16 +29,16 @@ Definition = dict[str, Any]
 
 
 def to_mcp_tool(
-    tool: Tool, options: ToolConverterOptions = DEFAULT_TOOL_CONVERTER_OPTIONS, **changes: Any
+    tool: Tool | Entry, options: ToolConverterOptions = DEFAULT_TOOL_CONVERTER_OPTIONS, **changes: Any
 ) -> Converted[Definition]:
     """The tool's MCP definition: what its server sent, but for what was changed since.
 
     The function and the server of a tool say where it lives, not what it is: they do not travel.
     """
-    options = dataclasses.replace(options, **changes)
+    own, options = tool_of(tool), dataclasses.replace(options, **changes)
     ledger = Ledger()
-    definition = write(_hinted(tool, options), tool.annotations, options, ledger)
-    _rename(definition, tool, options, ledger)
+    definition = write(_hinted(own, options), own.annotations, options, ledger)
+    _rename(definition, own, options, ledger)
     if options.revision:
         _fit(definition, options.revision, ledger)
     return ledger.close(definition)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 from trunkline.errors import ConfigError
+from trunkline.model import Entry
 from trunkline.tool import Tool
 from trunkline.tools.convert.definition import as_object
 from trunkline.tools.convert.loss import Converted, Ledger, Path
@@ -25,7 +26,7 @@ OpenAIFormat = Literal["chat", "responses"]
 
 
 def to_openai(
-    tool: Tool, *, format: OpenAIFormat = "chat", strict: bool = False, defer_loading: bool | None = None
+    tool: Tool | Entry, *, format: OpenAIFormat = "chat", strict: bool = False, defer_loading: bool | None = None
 ) -> Converted[dict[str, Any]]:
     """The tool for `tools=[...]` of Chat Completions or of Responses; only the latter can defer loading."""
     responses = format == "responses"

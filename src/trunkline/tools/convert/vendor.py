@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from trunkline.errors import ConfigError
+from trunkline.model import Entry
 from trunkline.tool import Tool
-from trunkline.tools.convert.definition import DEFAULT_TOOL_CONVERTER_OPTIONS, as_object, write
+from trunkline.tools.convert.definition import DEFAULT_TOOL_CONVERTER_OPTIONS, as_object, tool_of, write
 from trunkline.tools.convert.loss import Converted, Ledger, Path
 from trunkline.tools.convert.mcp import from_mcp_tool
 from trunkline.tools.names import PORTABLE, NameRule, distinct, sanitize_tool_name, validate_tool_name
@@ -23,9 +24,10 @@ HINTS: Mapping[str, Callable[[Any], bool]] = {
 _GUIDANCE = ("when_to_use", "whenToUse")
 
 
-def definition_of(tool: Tool) -> dict[str, Any]:
+def definition_of(tool: Tool | Entry) -> dict[str, Any]:
     """The tool's definition as it stands: nothing inferred, and under its own name."""
-    return write(tool, tool.annotations, DEFAULT_TOOL_CONVERTER_OPTIONS, Ledger()) | {"name": tool.name}
+    own = tool_of(tool)
+    return write(own, own.annotations, DEFAULT_TOOL_CONVERTER_OPTIONS, Ledger()) | {"name": own.name}
 
 
 def frame(
