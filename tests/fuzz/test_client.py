@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 import pytest
 from hypothesis import example, given
@@ -14,12 +13,9 @@ from hypothesis import strategies as st
 from tests.fuzz.messages import broken, in_pieces, responses
 from tests.fuzz.strict import read_response
 from tests.fuzz.test_server import Steps
-from tests.fuzz.transport import Wire
+from tests.fuzz.transport import ANSWER_LIMIT, Line
 from trunkline.errors import UpstreamError
-from trunkline.upstream import http1
-from trunkline.upstream.http1 import BUFFER_LIMIT, FRAMING, HEADER_LIMIT, Origin, Response
-
-ANSWER_LIMIT = 100_000
+from trunkline.upstream.http1 import BUFFER_LIMIT, FRAMING, HEADER_LIMIT, Response
 
 
 @dataclass
@@ -33,24 +29,6 @@ class Outcome:
     taken: int = 0
     """Bytes that were taken before it was closed."""
     pieces: list[bytes] = field(default_factory=list[bytes])
-
-
-class Line:
-    """A connection of the client's, and the pool it goes back to."""
-
-    def __init__(self) -> None:
-        pools: Any = vars(http1)["_Pool"]
-        self.pool = pools(Origin("http", "server", 80))
-        self.wire = Wire()
-        self.connection: Any = vars(http1)["_Connection"](self.pool)
-        self.connection.connection_made(cast("asyncio.Transport", self.wire))
-
-    def send(self) -> Response:
-        return self.connection.send(b"POST / HTTP/1.1\r\n\r\n", ANSWER_LIMIT)
-
-    def close(self) -> None:
-        self.pool.close()
-        self.wire.abort()
 
 
 async def receive(pieces: list[bytes], *, ended: bool) -> Outcome:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
-from typing import Any
+from typing import Any, cast
+
+from trunkline.upstream import http1
+from trunkline.upstream.http1 import Origin, Response
+
+ANSWER_LIMIT = 100_000
 
 
 class Wire:
@@ -53,3 +59,21 @@ class Wire:
         if self._pair is None:
             self._pair = socket.socketpair()
         return self._pair[0]
+
+
+class Line:
+    """A connection of the client's, and the pool it goes back to."""
+
+    def __init__(self) -> None:
+        pools: Any = vars(http1)["_Pool"]
+        self.pool = pools(Origin("http", "server", 80))
+        self.wire = Wire()
+        self.connection: Any = vars(http1)["_Connection"](self.pool)
+        self.connection.connection_made(cast("asyncio.Transport", self.wire))
+
+    def send(self) -> Response:
+        return self.connection.send(b"POST / HTTP/1.1\r\n\r\n", ANSWER_LIMIT)
+
+    def close(self) -> None:
+        self.pool.close()
+        self.wire.abort()
