@@ -55,6 +55,7 @@ SLOW = (
     "authoring/test_running.py",
     "docs",
     "call/tasks",
+    "test_bench.py",
 )
 """What runs end to end, the longest first; `make check` leaves it out."""
 

@@ -95,11 +95,10 @@ class Run:
         return sum(verdict in (NOTICED, HUNG) for _, _, verdict in self.verdicts) / len(self.verdicts)
 
     def _tests_for(self, file: str, mutant: Mutant) -> tuple[list[str], float]:
-        """The tests that run a line, the closest and quickest first, and when a mutant counts as hanging."""
+        """The tests that run a line, the quickest first, and when a mutant counts as hanging."""
         key = _line(file, mutant.line) if mutant.function else f"{file}: *"
-        own = "test_" + Path(file).name
         found = self._lines.get(key, {})
-        order = sorted(found, key=lambda test: (own not in test, found[test]))
+        order = sorted(found, key=found.__getitem__)
         chosen, spent = list[str](), 0.0
         for test in order:
             spent += found[test]
