@@ -1,4 +1,4 @@
-"""How much is measured: enough for a figure, or, with BENCH=smallest, just enough to see that a bench runs to its end."""
+"""How much is measured: enough for a figure, or, with BENCH=smallest, so little that one sees it run to its end."""
 
 from __future__ import annotations
 

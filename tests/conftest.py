@@ -20,7 +20,7 @@ pytest.register_assert_rewrite("tests.fidelity.case", "tests.fidelity.features",
 # A shell that runs the tests in the background has Ctrl-C ignored, and what they start would ignore it as well.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Generated cases are the same in every run, and take the time that a busy machine needs; `make fuzz` looks for new ones.
+# Generated cases are the same in every run, and have the time that a busy machine needs; `make fuzz` makes new ones.
 settings.register_profile("steady", derandomize=True, database=None, deadline=None)
 settings.register_profile("fuzz", database=None, deadline=None, max_examples=int(os.environ.get("EXAMPLES", "20000")))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))

@@ -1,4 +1,4 @@
-"""Sessions, by their rules: whose they are, how many there are, what ends them, and what comes back on their streams."""
+"""Sessions, by their rules: how many there are, what ends them, and what comes back on their streams."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def session(capabilities: bytes = b"{}", *, replay: int = 100, user: str = "") -
 
 
 def sessions(**options: Any) -> Sessions:
-    return Sessions(**{"most": 2, "idle": 10.0, "question_timeout": 5.0, **options})
+    usual: dict[str, Any] = {"most": 2, "idle": 10.0, "question_timeout": 5.0}
+    return Sessions(**{**usual, **options})
 
 
 class Paper:

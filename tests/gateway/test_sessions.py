@@ -392,7 +392,7 @@ async def test_a_session_is_as_good_as_none_to_another_user_and_under_another_pr
         thief.headers = {**ana.headers, "authorization": f"Bearer {USERS['bob']}"}
         elsewhere.headers = dict(ana.headers)
         stolen = [await one.call("echo", {"text": "mine"}) for one in (thief, elsewhere)]
-        listened = []
+        listened: list[int] = []
         for method in ("GET", "DELETE"):
             async with http.request(method, opened.url, headers=thief.headers) as response:
                 listened.append(response.status)
