@@ -7,7 +7,7 @@ UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 include tools.mk
 
-.PHONY: run test check quick lint bench format lock clean help
+.PHONY: run test check quick lint bench fuzz mutants format lock clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -32,8 +32,14 @@ lint: $(VENV)/dev.done  ## lint, types, imports; changes nothing
 	$(BIN)/lint-imports
 
 BENCHES ?= calls stages selection cache batcher annotations finders discovery
-bench: $(VENV)/dev.done  ## measure CPU per call, stage by stage, and what the parts cost
+bench: $(VENV)/dev.done  ## measure CPU per call, stage by stage, and what the parts cost (BENCH=smallest only tries them)
 	@for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
+
+fuzz: $(VENV)/dev.done  ## send the HTTP server and client raw bytes for long (EXAMPLES=20000)
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest $(PARALLEL) --timeout 0 tests/fuzz $(ARGS)
+
+mutants: $(VENV)/dev.done  ## break what keeps somebody out, line by line, and list what no test notices (ARGS=gateway/guard.py)
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 format: $(VENV)/dev.done  ## format and fix what can be fixed
 	$(BIN)/ruff format src tests bench

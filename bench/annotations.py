@@ -15,13 +15,15 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+from scale import sized
+
 from trunkline.tools.infer import infer
 
 VERBS = ["get", "list", "search", "create", "update", "delete", "send", "run"]
 NOUNS = ("user", "calendar_event", "merge_request", "storage_account", "dashboard_panel")
 TEXT = "{} {}s of the signed-in account. Requires an id; returns the full details, with paging where there are many. "
 SCHEMA = {"type": "object", "properties": {name: {"type": "string"} for name in ("id", "query", "limit", "path")}}
-ROUNDS = 30
+ROUNDS = sized(30, smallest=1)
 BATCH = 20
 
 

@@ -12,11 +12,15 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from scale import sized
+
 from trunkline.call.batcher import BatchRequest, BatchResult, RequestBatcher
 from trunkline.call.lanes import Lane, Limits
 from trunkline.call.tool_batcher import ToolCallBatcher
 
-MANY = 20_000
+MANY = sized(20_000, smallest=100)
+AT_ONCE = sized(10_000, smallest=200)
+REPEATED = sized(5, smallest=1)
 
 
 def main() -> None:
@@ -41,7 +45,7 @@ def compare(name: str, run: Callable[[int], Awaitable[list[float]]], crowd: int)
     """Rounds alternate, so that whatever else the machine does falls on both sides; no sample is left out."""
     alone: list[float] = []
     beside: list[float] = []
-    for _ in range(5):
+    for _ in range(REPEATED):
         alone += asyncio.run(measured(run, 0))
         beside += asyncio.run(measured(run, crowd))
     ratio = percentile(beside, 0.99) / percentile(alone, 0.99)
@@ -103,8 +107,8 @@ async def bare() -> int:
         loop.call_soon(answer.set_result, None)
         await answer
 
-    await asyncio.gather(*(call() for _ in range(10_000)))
-    return 10_000
+    await asyncio.gather(*(call() for _ in range(AT_ONCE)))
+    return AT_ONCE
 
 
 async def one_by_one() -> int:
@@ -115,9 +119,9 @@ async def one_by_one() -> int:
 
 
 async def all_at_once() -> int:
-    batcher = RequestBatcher(executor=at_once, max_queue=10_000)
-    await asyncio.gather(*(batcher.add("t", {}, "files") for _ in range(10_000)))
-    return 10_000
+    batcher = RequestBatcher(executor=at_once, max_queue=AT_ONCE)
+    await asyncio.gather(*(batcher.add("t", {}, "files") for _ in range(AT_ONCE)))
+    return AT_ONCE
 
 
 async def at_once(requests: list[BatchRequest]) -> list[BatchResult]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from scale import sized
+
 from trunkline.call.cache import ToolCache
 from trunkline.call.result_cache import ToolResultCache
 from trunkline.tools.digest import digest, digest_json
 from trunkline.tools.patterns import Glob
 
-ROUNDS = 5
-SIZES = (100, 100_000)
+ROUNDS = sized(5, smallest=1)
+SIZES = (100, sized(100_000, smallest=1000))
 ARGUMENTS = {"city": "Oslo", "days": 3, "metric": True}
 JSON = b'{"city":"Oslo","days":3,"metric":true}'
 SPACED = b'{"city": "Oslo", "days": 3, "metric": true}'
@@ -56,7 +58,7 @@ def show_inserts() -> None:
 def insert(strategy: str, size: int, *, mixed: bool) -> float:
     """The time of one insert into a full cache, on average."""
     cache = ToolCache[bytes](max_size=size, strategy=strategy)
-    count = max(size // 2, 10_000)
+    count = max(size // 2, sized(10_000, smallest=100))
     keys = [f"forecast:{number:064x}" for number in range(size + count * 3)]
     lifetimes = [300.0 + number % 9973 / 10 if mixed else 300.0 for number in range(len(keys))]
     for key, ttl in zip(keys[:size], lifetimes, strict=False):
@@ -87,7 +89,7 @@ def show_patterns() -> None:
         print(f"  {pattern:<42}{measured(lambda glob=glob, text=text: glob.matches(text)):>8.2f}")
 
 
-def measured(operation: Callable[[], object], count: int = 10_000) -> float:
+def measured(operation: Callable[[], object], count: int = sized(10_000, smallest=10)) -> float:
     best = float("inf")
     for _ in range(ROUNDS):
         before = time.process_time()

@@ -16,14 +16,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from scale import sized
+
 from trunkline import Annotations
 from trunkline.control.discovery.manager import EnhancedToolDiscovery
 from trunkline.control.history import History
 from trunkline.wire.members import encode
 
-SERVERS = 100
+SERVERS = sized(100, smallest=10)
 TOOLS = 100
-ROUNDS = 200
+ROUNDS = sized(200, smallest=2)
 CHANCE = random.Random(7)
 VERBS = ("get", "list", "create", "update", "delete", "search", "send", "read", "write", "convert", "check", "deploy")
 NOUNS = ("file", "user", "repository", "invoice", "table", "message", "branch", "token", "page", "alert", "ticket")

@@ -209,7 +209,7 @@ def plain(tools: Path, queries: Path) -> Run:
             rarity = math.log(1 + (len(listed) - len(places) + 0.5) / (len(places) + 0.5))
             for place in places:
                 often = counts[place][word]
-                scores[place] += rarity * often * 2.5 / (often + 1.5 * (0.25 + 0.75 * lengths[place] / usual))
+                scores[place] += rarity * often * 2.5 / (often + 1.5 * (0.25 + 0.75 * lengths[place] / usual))  # type: ignore[reportArgumentType] - a Counter adds floats, too
         return [(listed[place]["key"], score) for place, score in scores.most_common(LIMIT)]
 
     return run.ask(read(queries), find)
@@ -249,9 +249,9 @@ def sqlite(tools: Path, queries: Path) -> Run:
 def fastmcp(tools: Path, queries: Path) -> Run:
     """FastMCP's BM25 transform, asked as its callers ask it: by its tool `search_tools`."""
     try:
-        from fastmcp import FastMCP
-        from fastmcp.server.transforms.search import BM25SearchTransform
-        from fastmcp.tools.base import Tool
+        from fastmcp import FastMCP  # type: ignore[import-not-found]
+        from fastmcp.server.transforms.search import BM25SearchTransform  # type: ignore[import-not-found]
+        from fastmcp.tools.base import Tool  # type: ignore[import-not-found]
     except ImportError as error:
         raise Absent("FastMCP 3 or newer is not installed.") from error
     logging.disable(logging.WARNING)

@@ -12,24 +12,27 @@ import json
 import time
 from collections.abc import Callable
 from random import Random
+from typing import Any
+
+from scale import sized
 
 from trunkline.balance.balancer import Balancer, Subset
-from trunkline.balance.groups import ServerGroup, ServerInfo, ServerWeight
+from trunkline.balance.groups import LoadBalancingStrategy, ServerGroup, ServerInfo, ServerWeight
 from trunkline.balance.router import ToolRouter
 from trunkline.balance.routing import RouteContext
 from trunkline.balance.strategies import STRATEGIES, Strategy
 from trunkline.control.multi_server import MultiServerManager
 from trunkline.tool import Tool
 
-SIZES = (10, 10_000)
+SIZES = (10, sized(10_000, smallest=100))
 BARS = {10: 5.0, 100: 20.0, 10_000: 20.0}
-ROUNDS = 20
-BALANCING = ("round-robin", "least-loaded", "random", "weighted", "failover-only")
+ROUNDS = sized(20, smallest=1)
+BALANCING: tuple[LoadBalancingStrategy, ...] = ("round-robin", "least-loaded", "random", "weighted", "failover-only")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--calls", type=int, default=4_000, help="for each figure")
+    parser.add_argument("--calls", type=int, default=sized(4_000, smallest=10), help="for each figure")
     calls = parser.parse_args().calls
     makers = {("balancer.take", strategy): balancer(strategy) for strategy in STRATEGIES}
     makers |= {("router.take", strategy): router(strategy) for strategy in STRATEGIES}
@@ -55,7 +58,7 @@ def balancer(strategy: Strategy) -> Callable[[int], Call]:
         everyone = Subset(chosen.names(), strategy)
 
         def call() -> None:
-            with chosen.take(everyone):
+            with granted(chosen.take(everyone)):
                 pass
 
         return call
@@ -92,7 +95,7 @@ def decisions(strategy: Strategy) -> Callable[[int], Call]:
     return made
 
 
-def manager(strategy: str) -> Callable[[int], Call]:
+def manager(strategy: LoadBalancingStrategy) -> Callable[[int], Call]:
     def made(size: int) -> Call:
         chosen = MultiServerManager(random=Random(1))
         for n in range(size):
@@ -101,12 +104,18 @@ def manager(strategy: str) -> Callable[[int], Call]:
         chosen.create_group(ServerGroup("all", [f"s{n}" for n in range(size)], strategy=strategy, weights=weights))
 
         def call() -> None:
-            with chosen.select_server("query", "all"):
+            with granted(chosen.select_server("query", "all")):
                 pass
 
         return call
 
     return made
+
+
+def granted(lease: Any) -> Any:
+    """What was given; there is a server for everyone here."""
+    assert lease is not None
+    return lease
 
 
 def hundred() -> Call:
@@ -115,7 +124,7 @@ def hundred() -> Call:
         chosen.add_server(ServerInfo(f"s{n}", tools=[Tool(f"t{m}") for m in range(100)]))
 
     def call() -> None:
-        with chosen.select_server("t50"):
+        with granted(chosen.select_server("t50")):
             pass
 
     return call

@@ -8,6 +8,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from scale import sized
+
 from trunkline.call.stage import Handler, join
 from trunkline.config.options import CacheSection, Config, MiddlewareSection, ServerSpec
 from trunkline.hub import Hub, open_hub
@@ -15,7 +17,7 @@ from trunkline.model import Call, Reply
 from trunkline.wire.members import encode
 
 SERVER = Path(__file__).parents[1] / "tests" / "faulty" / "stdio_server.py"
-CALLS, ROUNDS = 3000, 7
+CALLS, ROUNDS = sized(3000, smallest=10), sized(7, smallest=1)
 RESULT = b'{"content":[{"type":"text","text":"x"}],"resultType":"complete"}'
 ALL = {
     "middleware": MiddlewareSection(logging=True, confirm="writes", validate=True, timeout=30, retries=2),

@@ -20,9 +20,10 @@ pytest.register_assert_rewrite("tests.fidelity.case", "tests.fidelity.features",
 # A shell that runs the tests in the background has Ctrl-C ignored, and what they start would ignore it as well.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# On a busy machine a healthy example takes longer than the fifth of a second that Hypothesis gives it by default.
-settings.register_profile("busy", deadline=5000)
-settings.load_profile("busy")
+# Generated cases are the same in every run, and have the time that a busy machine needs; `make fuzz` makes new ones.
+settings.register_profile("steady", derandomize=True, database=None, deadline=None)
+settings.register_profile("fuzz", database=None, deadline=None, max_examples=int(os.environ.get("EXAMPLES", "20000")))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 SLOW = (
     "cli",
@@ -54,6 +55,7 @@ SLOW = (
     "authoring/test_running.py",
     "docs",
     "call/tasks",
+    "test_bench.py",
 )
 """What runs end to end, the longest first; `make check` leaves it out."""
 

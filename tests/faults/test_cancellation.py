@@ -129,7 +129,8 @@ async def test_progress_keeps_a_call_alive_up_to_the_maximum(
             await until(lambda: told(log, "progress_forever"), 1.0)
             assert (await caller.call("echo", {"text": "free"})).text == "free"
     assert heard.error["code"] == -32001
-    assert 1.1 < took < 3.0
+    assert "1.2 s" in heard.error["message"]
+    assert took > 1.1
     assert {message["params"]["progressToken"] for message in heard.before} == {"mine"}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import aiohttp
@@ -28,16 +27,14 @@ async def test_callers_beyond_a_hung_servers_room_are_told_to_come_back_later(
         filling = [asyncio.create_task(caller.call("hung__hang")) for _ in range(ROOM)]
         await until(lambda: count(log, "call hang") == ROOM)
 
-        started = time.monotonic()
         refused = await asyncio.gather(*(caller.call("hung__echo", {"text": "x"}) for _ in range(CALLERS)))
-        took = time.monotonic() - started
         others = await asyncio.gather(*(caller.call("good__echo", {"text": str(n)}) for n in range(CALLERS)))
         filled = [await task for task in filling]
 
     assert {heard.status for heard in refused} == {503}
     assert all(int(heard.headers["retry-after"]) >= 1 for heard in refused)
     assert all("'hung'" in heard.error["message"] for heard in refused)
-    assert took < 2.0
+    assert count(log, "call echo") == 0
     assert [heard.text for heard in others] == [str(n) for n in range(CALLERS)]
     assert {heard.error["code"] for heard in filled} == {-32001}
     assert count(log, "call") == ROOM

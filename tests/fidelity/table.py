@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -58,6 +60,25 @@ def cell(feature: Feature, column: Column, passed: Passed) -> str:
     if column.pair in feature.cannot:
         return feature.cannot[column.pair]
     return "✓" if passed(feature, column) else "✗"
+
+
+@cache
+def rows() -> dict[str, list[str]]:
+    """The document's cells, by the group and the name of a feature."""
+    found: dict[str, list[str]] = {}
+    group = ""
+    for line in FILE.read_text(encoding="utf-8").splitlines():
+        name, *cells = line.strip("| ").split(" | ") if line.startswith("| ") else [""]
+        if name and "→" in line:
+            group = name
+        elif name:
+            found[f"{group}: " + re.sub(r" \(\d+\)$", "", name)] = cells
+    return found
+
+
+def shown(feature: Feature, column: Column) -> str:
+    """What the document says of a cell."""
+    return rows()[f"{feature.group}: {feature.name}"][COLUMNS.index(column)]
 
 
 def run() -> set[str]:

@@ -16,6 +16,7 @@ import pytest_asyncio
 
 from tests.fidelity.case import COLUMNS, Case, Column
 from tests.fidelity.features import FEATURES, Feature
+from tests.fidelity.table import shown
 from tests.harness import gateway
 
 ROOT = Path(__file__).parents[2]
@@ -112,3 +113,4 @@ async def test_a_caller_sees_the_same_as_directly(
             case = await stage.case(column)
 
         await feature.check(case)
+    assert shown(feature, column) == "✓"

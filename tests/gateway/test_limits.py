@@ -235,26 +235,25 @@ async def test_a_caller_that_sends_a_long_body_anyway_still_hears_why(
 
 
 @pytest.mark.parametrize(
-    "headers",
+    ("headers", "status"),
     [
-        b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nx: " + b"a" * 200_000 + b"\r\n\r\n",
-        b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nx: " + b"a" * 200_000,
-        b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n" + b"a" * 200_000,
-        b"GET /healthz HTTP/1.1\r\n" + b"".join(b"x-%d: %s\r\n" % (n, b"a" * 1000) for n in range(100)),
-        b"GET /healthz?" + b"a" * 200_000,
-        b"GET /healthz?" + b"a" * 200_000 + b" HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n",
+        (b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nx: " + b"a" * 200_000 + b"\r\n\r\n", 431),
+        (b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nx: " + b"a" * 200_000, 431),
+        (b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n" + b"a" * 200_000, 431),
+        (b"GET /healthz HTTP/1.1\r\n" + b"".join(b"x-%d: %s\r\n" % (n, b"a" * 1000) for n in range(100)), 431),
+        (b"GET /healthz?" + b"a" * 200_000, 431),
+        (b"GET /healthz?" + b"a" * 20_000 + b" HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n", 414),
     ],
     ids=["one long", "one without end", "a name without end", "many", "an address without end", "a long address"],
 )
-async def test_headers_that_are_too_long_are_refused_before_they_end(tmp_path: Path, headers: bytes) -> None:
+async def test_headers_that_are_too_long_are_refused_before_they_end(
+    tmp_path: Path, headers: bytes, status: int
+) -> None:
     async with gateway(tmp_path, {}) as opened, wire(opened.url) as line:
-        try:
-            await line.send(headers)
-            answer = await line.answer()
-        except ConnectionError:
-            return  # closed while we were still sending: refused too
+        await line.send(headers)
+        answer = await line.answer()
 
-    assert answer.status in (400, 414, 431)
+    assert answer.status == status
 
 
 async def test_connections_beyond_the_most_are_refused_while_all_are_at_work_and_room_is_made_again(
@@ -299,10 +298,7 @@ async def test_garbage_behind_a_call_does_not_take_the_place_of_its_answer(tmp_p
     async with gateway(tmp_path, {"one": faulty()}) as opened, wire(opened.url) as line:
         await line.send(call_of("slow", {"seconds": 0.3}) + b"\x00\x01garbage\r\n\r\n")
 
-        try:
-            answer = await line.answer()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            return  # closing without an answer is honest too
+        answer = await line.answer()
 
     assert (answer.status, answer.message["id"]) == (200, 1)
 

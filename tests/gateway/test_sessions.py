@@ -375,3 +375,29 @@ async def test_a_session_of_an_unknown_version_is_refused(tmp_path: Path, http: 
         heard = await post(http, opened.url, body, {**caller.headers, "mcp-protocol-version": "1999-01-01"})
 
     assert heard.status == 400
+
+
+USERS = {"ana": "the-long-token-of-ana", "bob": "the-long-token-of-bob"}
+
+
+async def test_a_session_is_as_good_as_none_to_another_user_and_under_another_profile(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    profiles = {"profiles": {"work": {"servers": ["one"]}}}
+    async with gateway(tmp_path, {"one": faulty()}, users=USERS, sections=profiles) as opened:
+        ana = LegacyCaller(opened.url, http)
+        ana.headers["authorization"] = f"Bearer {USERS['ana']}"
+        await ana.open()
+        thief, elsewhere = LegacyCaller(opened.url, http), LegacyCaller(f"{opened.url}/work", http)
+        thief.headers = {**ana.headers, "authorization": f"Bearer {USERS['bob']}"}
+        elsewhere.headers = dict(ana.headers)
+        stolen = [await one.call("echo", {"text": "mine"}) for one in (thief, elsewhere)]
+        listened: list[int] = []
+        for method in ("GET", "DELETE"):
+            async with http.request(method, opened.url, headers=thief.headers) as response:
+                listened.append(response.status)
+        own = await ana.call("echo", {"text": "hers"})
+
+    assert [one.status for one in stolen] == [404, 404]
+    assert listened == [404, 404]
+    assert own.text == "hers"

@@ -211,14 +211,12 @@ async def test_a_server_that_dies_while_it_waits_for_an_answer_is_an_error(
 
 
 @pairs(caller="modern", server="legacy")
-async def test_a_gateway_ends_at_once_though_calls_are_parked(
+async def test_a_gateway_ends_though_calls_are_parked_that_could_be_answered_for_an_hour(
     tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
 ) -> None:
-    async with scene(tmp_path, http, pair) as at:
+    async with scene(tmp_path, http, pair, question_timeout=3600) as at:
         await ask(at.modern(), "shop__order", at.args("tea"))
-        began = time.monotonic()
 
-    assert time.monotonic() - began < 3
     assert at.done == []
     if pair.transport == "stdio":
         await until(lambda: at.seen("end") == at.seen("start"))

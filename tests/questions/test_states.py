@@ -183,3 +183,16 @@ async def test_a_later_round_has_a_state_of_its_own(tmp_path: Path, http: aiohtt
     assert_refused(old)
     assert done.text == "ordered tea"
     assert at.done == ["tea"]
+
+
+@pairs(caller="modern", transport="stdio")
+async def test_a_user_cannot_bring_a_state_that_we_did_not_give_out(
+    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
+) -> None:
+    async with scene(tmp_path, http, pair, users=USERS) as at:
+        ana = at.modern(USERS["ana"])
+        _, answers = await asked(at, ana)
+        foreign = await retry(ana, "shop__order", at.args("tea"), "a-state-of-the-server's", answers)
+
+    assert_refused(foreign)
+    assert at.done == []

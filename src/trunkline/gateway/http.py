@@ -185,6 +185,8 @@ class Connection(asyncio.Protocol):
             self.refuse(505)
         elif coding is not None and (version == "1.0" or coding.lower() != b"chunked"):
             self.refuse(400)
+        elif self._parser.should_upgrade():
+            self.refuse(400)  # CONNECT, say: its body would be nobody's
         elif length.isdigit() and int(length[:15]) > self._server.body_limit:
             self.refuse(413)
         elif self._headers.get(b"expect", b"").lower() == b"100-continue":

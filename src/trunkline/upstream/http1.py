@@ -291,11 +291,19 @@ class _Connection(asyncio.Protocol):
             self._headers[name.lower()] = value.strip()
 
     def on_headers_complete(self) -> None:
-        self._in_head, self._raw = False, 0
+        self._in_head = False
         status = self._parser.get_status_code()
-        self._interim = status < 200
-        if not self._interim and self._response is not None:
+        self._interim = 100 <= status < 200
+        if self._interim:
+            return  # however many come, together they are no longer than a head
+        self._raw = 0
+        if self._response is None:
+            return
+        version, coding = self._parser.get_http_version(), self._headers.get(b"transfer-encoding", b"chunked")
+        if version in ("1.0", "1.1") and status >= 200 and coding.lower() == b"chunked":
             self._response.begin(status, self._headers)
+        else:
+            self._response.fail(ProtocolError("The answer is not HTTP/1.1, or comes in a form other than chunks."))
 
     def on_chunk_header(self) -> None:
         self._chunks += 1
@@ -306,10 +314,10 @@ class _Connection(asyncio.Protocol):
             self._response.take(body)
 
     def on_message_complete(self) -> None:
-        self._raw = 0
         response = self._response
         if self._interim or response is None:
             return
+        self._raw = 0
         self._response = None
         response.finish()
         if self._parser.should_keep_alive() and not self.closed:

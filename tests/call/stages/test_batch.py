@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import aiohttp
@@ -257,12 +256,10 @@ async def test_a_hung_server_leaves_others_untouched(tmp_path: Path, http: aioht
         stuck = [asyncio.create_task(caller.call("hung__hang")) for _ in range(200)]
         await until(lambda: count(log, "call hang") == 4 and sum(task.done() for task in stuck) == 176)
 
-        took: list[float] = []
         for number in range(50):
-            began = time.monotonic()
             heard = await caller.call("till__get_balance", {"account": str(number)})
-            took.append(time.monotonic() - began)
             assert heard.text.startswith(f'{{"account": "{number}"}}')
+        still_stuck = sum(not task.done() for task in stuck)
         for task in stuck:
             task.cancel()
         refused = [task.result() for task in stuck if task.done() and not task.cancelled()]
@@ -271,7 +268,7 @@ async def test_a_hung_server_leaves_others_untouched(tmp_path: Path, http: aioht
     assert len(refused) == 176
     assert {one.status for one in refused} == {503}
     assert all("'hung'" in one.error["message"] for one in refused)
-    assert sorted(took)[25] < 0.5
+    assert still_stuck == 24
 
 
 async def test_more_room_is_given_out_at_once_when_the_configuration_says_so(

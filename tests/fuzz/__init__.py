@@ -1,0 +1,1 @@
+"""Raw bytes against both sides of HTTP; `make fuzz` tries them for long."""

@@ -1,0 +1,191 @@
+"""The guard's rules one by one, as tables: each line of them lets somebody in or keeps somebody out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trunkline.config.options import GatewayConfig
+from trunkline.errors import ConfigError, RefusedError
+from trunkline.gateway import guard as guards
+from trunkline.gateway.guard import Guard, check_exposure, is_loopback
+from trunkline.gateway.request import Request
+
+TOKEN, OTHER = "abcdefgh-ijklmnop", "qrstuvwx-yz012345"
+
+
+class Nowhere:
+    closed = False
+
+    def write(self, data: bytes) -> None: ...
+
+    async def writable(self) -> None: ...
+
+
+def request(**headers: str) -> Request:
+    made = {name.replace("_", "-").encode(): value.encode("latin-1") for name, value in headers.items()}
+    return Request(Nowhere(), "GET", "/", made, b"")
+
+
+def status_of(guard: Guard, *, same_origin: bool = False, **headers: str) -> int:
+    try:
+        guard.check(request(**headers), same_origin=same_origin)
+    except RefusedError as error:
+        return error.status
+    return 200
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("localhost.evil.com", False),
+        ("10.0.0.1", False),
+        ("", False),
+    ],
+)
+def test_an_address_reaches_this_machine_alone_or_not(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+WEAK: list[tuple[dict[str, Any], str]] = [
+    ({"token": TOKEN[:15]}, "too short"),
+    ({"token": "abcdefg" * 3}, "placeholder"),
+    ({"token": "abcdefgh ijklmnop"}, "placeholder"),
+    ({"token": "abcdefghijklmnop "}, "placeholder"),
+    ({"users": {"ann": TOKEN, "bob": TOKEN}}, "share a token"),
+    ({"token": TOKEN, "users": {"ann": TOKEN}}, "share a token"),
+    ({"users": {"ann": TOKEN, "bob": ""}}, "share a token"),
+    ({"users": {"ann": "short"}}, "too short"),
+    ({"host": "0.0.0.0"}, "without a token"),
+]
+STRONG: list[dict[str, Any]] = [
+    {},
+    {"host": "localhost"},
+    {"token": TOKEN[:16]},
+    {"token": "abcdefgh" * 2},
+    {"token": TOKEN, "users": {"ann": OTHER}},
+    {"users": {"ann": TOKEN, "bob": OTHER}},
+    {"host": "0.0.0.0", "token": TOKEN},
+    {"host": "0.0.0.0", "users": {"ann": TOKEN}},
+]
+
+
+@pytest.mark.parametrize(("options", "words"), WEAK)
+def test_a_gateway_does_not_start_with_weak_tokens(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        check_exposure(GatewayConfig(**options))
+
+
+@pytest.mark.parametrize("options", STRONG)
+def test_a_gateway_starts_with_strong_ones(options: dict[str, Any]) -> None:
+    check_exposure(GatewayConfig(**options))
+
+
+@pytest.mark.parametrize(
+    ("options", "host", "expected"),
+    [
+        ({}, "localhost", 200),
+        ({}, "example.org", 421),
+        ({"allowed_hosts": ["Example.ORG"]}, "example.org", 200),
+        ({"allowed_hosts": ["Example.ORG"]}, "EXAMPLE.org:80", 200),
+        ({"allowed_hosts": ["example.org"]}, "other.org", 421),
+        ({"host": "0.0.0.0", "token": TOKEN}, "any.name", 200),
+        ({"host": "0.0.0.0", "token": TOKEN}, "", 421),
+        ({"host": "0.0.0.0"}, "any.name", 421),
+        ({"host": "127.0.0.1", "token": TOKEN}, "any.name", 421),
+        ({"host": "0.0.0.0", "token": TOKEN, "allowed_hosts": ["example.org"]}, "any.name", 421),
+        ({"host": "0.0.0.0", "token": TOKEN, "allowed_hosts": ["example.org"]}, "example.org", 200),
+    ],
+)
+def test_a_host_is_served_or_not(options: dict[str, Any], host: str, expected: int) -> None:
+    guard = Guard(GatewayConfig(**options))
+
+    assert [status_of(guard, host=host) for _ in range(2)] == [expected] * 2
+
+
+ORIGINS: list[tuple[dict[str, Any], bool, str, int]] = [
+    ({}, False, "http://localhost:5173", 200),
+    ({}, False, "https://127.0.0.1", 200),
+    ({}, False, "https://[::1]:80", 200),
+    ({}, False, "https://[::1]80", 403),
+    ({}, False, "https://[::1]:8", 200),
+    ({}, False, "https://[::1]:8x", 403),
+    ({}, False, "https://[::1]:", 403),
+    ({}, False, "https://[::1", 403),
+    ({}, False, "ftp://localhost", 403),
+    ({}, False, "HTTP://LOCALHOST", 200),
+    ({}, False, "https://app.org", 403),
+    ({"allowed_origins": ["https://App.org/"]}, False, "https://app.ORG", 200),
+    ({"allowed_origins": ["https://app.org"]}, False, "https://app.org.evil.com", 403),
+    ({"allowed_hosts": ["tl.org:80"]}, True, "http://tl.org:80", 200),
+    ({"allowed_hosts": ["tl.org:80"]}, True, "http://tl.org:8", 403),
+    ({"allowed_hosts": ["tl.org:80"]}, True, "http://l.org:80", 403),
+    ({"allowed_hosts": ["tl.org:80"]}, True, "tl.org:80", 403),
+    ({"allowed_hosts": ["tl.org:80"]}, True, "null", 403),
+    ({"allowed_hosts": ["tl.org:80"]}, False, "http://tl.org:80", 403),
+]
+
+
+@pytest.mark.parametrize(("options", "same_origin", "origin", "expected"), ORIGINS)
+def test_an_origin_is_served_or_not(options: dict[str, Any], same_origin: bool, origin: str, expected: int) -> None:
+    guard = Guard(GatewayConfig(**options))
+    host = "tl.org:80" if options.get("allowed_hosts") else "localhost"
+
+    assert status_of(guard, same_origin=same_origin, host=host, origin=origin) == expected
+    assert status_of(guard, same_origin=same_origin, host=host) == 200
+
+
+def test_a_header_that_came_twice_is_refused_whatever_it_is() -> None:
+    twice = request(host="localhost")
+    twice.repeated = b"host"
+
+    with pytest.raises(RefusedError, match="host occurs twice"):
+        Guard(GatewayConfig()).check(twice)
+
+
+def test_hosts_are_looked_up_once_and_no_more_than_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    split: list[str] = []
+    whole: Any = vars(guards)["_without_port"]
+    monkeypatch.setattr(guards, "_without_port", lambda host: (split.append(host), whole(host))[1])  # type: ignore[reportUnknownLambdaType]
+    guard = Guard(GatewayConfig())
+    for _ in range(2):
+        for number in range(100):
+            status_of(guard, host=f"host-{number}")
+    kept = len(split)
+    for _ in range(2):
+        status_of(guard, host="one more")
+
+    assert (kept, len(split)) == (100, 102)
+
+
+@pytest.mark.parametrize(
+    ("header", "whose"),
+    [
+        (f"Bearer {TOKEN}", ""),
+        (f"bearer   {TOKEN} ", ""),
+        (f"Bearer {OTHER}", "ann"),
+        (f"Basic {TOKEN}", None),
+        (f"Bearer {TOKEN}x", None),
+        (f"Bearer {TOKEN[:-1]}", None),
+        (f"Bearer{TOKEN}", None),
+        (TOKEN, None),
+        ("Bearer ", None),
+        ("", None),
+    ],
+)
+def test_a_token_says_whose_request_it_is(header: str, whose: str | None) -> None:
+    guard = Guard(GatewayConfig(token=TOKEN, users={"ann": OTHER}))
+
+    assert guard.authorize({b"authorization": header.encode()}) == whose
+    assert guard.authorize({}) is None
+    assert (guard.whose(OTHER), guard.whose("x")) == ("ann", None)
+    assert Guard(GatewayConfig()).authorize({b"authorization": header.encode()}) == ""
+    assert Guard(GatewayConfig(users={"ann": OTHER})).authorize({b"authorization": b"Bearer "}) is None

@@ -1,0 +1,257 @@
+"""Sessions, by their rules: how many there are, what ends them, and what comes back on their streams."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from trunkline.errors import RefusedError
+from trunkline.gateway.mcp import sessions as module
+from trunkline.gateway.mcp.sessions import FINISHED_KEPT, Session, Sessions
+from trunkline.gateway.mcp.stream import BACKLOG, BACKLOG_BYTES, REPLAY_BYTES, Stream
+from trunkline.gateway.request import Request
+from trunkline.model import Kind, Scope
+from trunkline.wire.envelope import Message
+
+ELICITS = b'{"elicitation":{}}'
+
+
+def session(capabilities: bytes = b"{}", *, replay: int = 100, user: str = "") -> Session:
+    return Session("2025-11-25", capabilities, b"", opened_by=Scope(user=user), replay=replay)
+
+
+def sessions(**options: Any) -> Sessions:
+    usual: dict[str, Any] = {"most": 2, "idle": 10.0, "question_timeout": 5.0}
+    return Sessions(**{**usual, **options})
+
+
+class Paper:
+    """Writes down what a stream sends."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.data = b""
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    async def writable(self) -> None: ...
+
+
+async def heard(stream: Stream, *, after: int = -1) -> list[str]:
+    """What a reader that comes now gets, until nothing more is there."""
+    paper = Paper()
+    reader = asyncio.create_task(stream.pump(Request(paper, "GET", "/", {}, b""), after=after))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    stream.hang_up()
+    await reader
+    lines = paper.data.decode().splitlines()
+    return [line[5:].strip() for line in lines if line.startswith("data:")]
+
+
+# Which there are.
+
+
+async def test_the_session_idle_longest_makes_room_unless_something_is_open() -> None:
+    kept, first, second, third = sessions(), session(), session(), session()
+
+    assert kept.add(first) == kept.add(second) == []
+    first.open_requests = 1
+    assert kept.add(third) == [second]
+    third.open_requests = 1
+    fourth = session()
+    fourth.open_requests = 1
+    assert kept.add(fourth) == [first]
+    assert len(kept) == 2
+    kept.remove(third)
+    kept.remove(third)
+    assert len(kept) == 1
+    assert kept.get(third.id.encode()) is None
+
+
+async def test_a_session_that_is_used_is_not_the_one_idle_longest() -> None:
+    kept, first, second = sessions(), session(), session()
+    kept.add(first)
+    kept.add(second)
+
+    assert kept.get(first.id.encode()) is first
+    assert kept.get(b"\xff") is None
+    assert kept.add(session()) == [second]
+
+
+async def test_sessions_end_when_they_were_idle_so_long_and_nothing_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    kept, old, busy, young = sessions(most=9), session(), session(), session()
+    for one in (old, busy, young):
+        kept.add(one)
+    busy.open_requests = 1
+    now[0] = 105.0
+    kept.get(young.id.encode())
+
+    assert kept.expired(109.9) == []
+    assert kept.expired(110.0) == [old]
+    assert kept.expired(114.9) == []
+    assert kept.expired(115.0) == [young]
+    assert len(kept) == 1
+
+
+# What is asked.
+
+
+async def test_an_answer_counts_once_for_the_question_it_names() -> None:
+    asked, stream = session(ELICITS), Stream(key="1")
+    first, second = (asked.ask(stream, "elicitation/create", b"{}") for _ in range(2))
+    numbers = [json.loads(text)["id"] for text in await heard(stream)]
+
+    asked.answered(Message(id=b"99", result=b'{"a":0}'))
+    asked.answered(Message(id=b"%d" % numbers[1], result=b'{"a":2}'))
+    asked.answered(Message(id=b"%d" % numbers[1], result=b'{"a":3}'))
+    assert numbers == [1, 2]
+    assert not first.done()
+    assert (await second).result == b'{"a":2}'
+    asked.close()
+    assert b"session ended" in (await first).error
+
+
+async def test_what_a_server_asks_outside_a_call_is_asked_of_those_who_can_and_for_so_long() -> None:
+    kept, able, unable = sessions(question_timeout=0.0), session(ELICITS), session()
+    kept.add(able)
+    kept.add(unable)
+
+    nobody = await kept.ask("nobody", "elicitation/create", b"{}")
+    cannot = await kept.ask(unable.id, "elicitation/create", b"{}")
+    silence = kept.ask(able.id, "elicitation/create", b"{}")
+    assert able.background is not None
+    assert [json.loads(text)["method"] for text in await heard(able.background)] == ["elicitation/create"]
+    await asyncio.wait([silence], timeout=5)
+
+    assert b"gone" in nobody.error
+    assert cannot.error or b"decline" in cannot.result or b"cancel" in cannot.result
+    assert silence.cancelled()
+
+
+# What is heard.
+
+
+async def test_log_messages_are_heard_from_the_wanted_level_on() -> None:
+    caller = session()
+    said = [b'{"level":"info"}', b'{"level":"error"}', b'{"level":"odd"}', b"{}"]
+
+    assert [caller.wants_log(one) for one in said] == [True] * 4
+    caller.set_level("error")
+    assert [caller.wants_log(one) for one in said] == [False, True, True, True]
+    assert caller.caller.log_level == "error"
+    with pytest.raises(RefusedError):
+        caller.set_level("loud")
+    assert caller.log_level == "error"
+
+
+async def test_a_session_hears_of_what_it_watches_alone() -> None:
+    caller = session()
+    caller.changed(Kind.TOOL)  # nobody listens yet
+    stream = caller.listen()
+    caller.watched.add("file:///a")
+    caller.set_level("error")
+    caller.updated("file:///a", b'{"uri":"file:///a"}')
+    caller.updated("file:///b", b'{"uri":"file:///b"}')
+    caller.said("notifications/message", b'{"level":"info"}')
+    caller.said("notifications/message", b'{"level":"error"}')
+    caller.said("notifications/other", b"{}")
+    caller.changed(Kind.PROMPT)
+
+    assert [json.loads(text)["method"].removeprefix("notifications/") for text in await heard(stream)] == [
+        "resources/updated",
+        "message",
+        "other",
+        "prompts/list_changed",
+    ]
+
+
+async def test_without_replay_nothing_is_kept_for_a_stream_that_nobody_reads() -> None:
+    caller = session(replay=0)
+    stream = caller.listen()
+    caller.changed(Kind.TOOL)
+
+    assert await heard(stream) == []
+
+
+async def test_a_second_reader_takes_the_place_of_the_first() -> None:
+    caller, paper = session(), Paper()
+    stream = caller.listen()
+    reader = asyncio.create_task(stream.pump(Request(paper, "GET", "/", {}, b"")))
+    await asyncio.sleep(0)
+    assert stream.attached
+
+    assert caller.listen() is stream
+    async with asyncio.timeout(5):
+        await reader
+    assert not stream.attached
+    caller.close()
+    assert caller.listen() is not stream
+
+
+# What can be resumed.
+
+
+@pytest.mark.parametrize(
+    ("event", "found"), [("1-2", 2), ("1-0", 0), ("1-", None), ("1-x", None), ("2-1", None), ("1-1234567890", None)]
+)
+async def test_a_stream_is_found_by_the_ids_of_its_events(event: str, found: int | None) -> None:
+    caller = session()
+    stream = caller.new_stream()
+    stream.push(b'{"n":1}')
+    stream.push(b'{"n":2}')
+    resumed = caller.resumed(event)
+
+    assert resumed == (None if found is None else (stream, found))
+    if found is not None:
+        assert await heard(stream, after=found) == ['{"n":1}', '{"n":2}'][found:]
+
+
+async def test_of_streams_that_ended_so_many_are_kept() -> None:
+    caller = session()
+    streams = [caller.new_stream() for _ in range(FINISHED_KEPT + 3)]
+    for stream in streams[1:]:
+        stream.finish()
+    caller.new_stream()
+
+    assert [caller.resumed(f"{one.key}-0") is not None for one in streams] == [True] + [False] * 2 + [
+        True
+    ] * FINISHED_KEPT
+
+
+async def test_a_slow_reader_loses_notifications_and_no_answers() -> None:
+    stream = Stream(key="1", keep=10)
+    for _ in range(BACKLOG + 5):
+        stream.push(b"{}", droppable=True)
+    stream.push(b'"answer"')
+
+    assert stream.dropped == 4
+    assert (await heard(stream))[-1] == '"answer"'
+    large = Stream(key="2", keep=10)
+    for _ in range(20):
+        large.push(b"x" * (BACKLOG_BYTES // 8), droppable=True)
+    assert large.dropped == 20 - 8
+
+
+async def test_what_was_read_is_kept_for_those_who_come_back_within_bounds() -> None:
+    stream = Stream(key="1", keep=3)
+    for number in range(5):
+        stream.push(b"%d" % number)
+    await heard(stream)
+    stream.push(b"5")
+
+    assert await heard(stream, after=0) == ["3", "4", "5"]
+    for _ in range(4):
+        stream.push(b"x" * (REPLAY_BYTES // 2))
+    await heard(stream)
+    stream.push(b"last")
+    assert [one[:4] for one in await heard(stream, after=0)] == ["xxxx", "last"]
+    stream.finish()
+    stream.push(b"late")
+    assert "late" not in await heard(stream, after=0)

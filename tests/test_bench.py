@@ -1,0 +1,36 @@
+"""What `make bench` runs comes to its end; here in its smallest form, for figures one needs the whole."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+(NAMES,) = re.findall(r"^BENCHES \?= (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def arguments(name: str, folder: Path) -> list[str]:
+    """A few tools and queries for what ranks them; nothing for what makes its own."""
+    if name != "finders":
+        return []
+    files: list[str] = []
+    for kind, lines in (("tools", 40), ("queries", 4)):
+        text = (ROOT / "bench" / "data" / f"{kind}.jsonl").read_text().splitlines(keepends=True)
+        (folder / kind).write_text("".join(text[:lines]))
+        files.append(str(folder / kind))
+    return files
+
+
+@pytest.mark.parametrize("name", NAMES.split())
+def test_a_bench_runs_to_its_end(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "bench" / f"{name}.py"), *arguments(name, tmp_path)]
+
+    ran = subprocess.run(command, env={**os.environ, "BENCH": "smallest"}, capture_output=True, text=True, check=False)
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert re.search(r"\d", ran.stdout)
