@@ -18,7 +18,7 @@ from trunkline.doctor.configuration import examine_configuration
 from trunkline.doctor.finding import Finding, Severity, is_wrong
 from trunkline.doctor.gateway import examine_gateway, examine_home
 from trunkline.doctor.offer import examine_clients, examine_lists, examine_names
-from trunkline.doctor.program import DOWNLOADERS, examine_program
+from trunkline.doctor.program import examine_program
 from trunkline.doctor.start import explain_start, prints
 from trunkline.doctor.unreachable import explain_connection
 from trunkline.doctor.watch import WatchingWarden
@@ -26,6 +26,7 @@ from trunkline.doctor.words import scrubbed
 from trunkline.errors import ConfigError, TrunklineError
 from trunkline.model import Answer, Kind, ServerView, State
 from trunkline.tasks import open_tasks
+from trunkline.upstream.download import runner_of
 from trunkline.upstream.pool import ConnectionKey, Pool, PoolEvents
 from trunkline.wire.envelope import error_object
 
@@ -186,6 +187,7 @@ class Room:
         quick = dataclasses.replace(
             spec,
             start_timeout=min(spec.start_timeout, self.timeout),
+            download_timeout=min(spec.download_timeout, self.timeout),
             timeout=min(spec.timeout, self.timeout),
             lifecycle="singleton",
         )
@@ -206,7 +208,7 @@ class Room:
     async def _reach(self, spec: ServerSpec) -> Examined:
         witness = self.warden.witness(spec.name)
         async with open_tasks() as tasks:
-            if Path(spec.command).name in DOWNLOADERS:
+            if runner_of(spec)[0]:
                 tasks.start(witness.look(), name=f"watch {spec.name}")
             try:
                 connection = await self.pool.open(spec)

@@ -8,10 +8,10 @@ from pathlib import Path
 from trunkline.clients.secret import shown_command
 from trunkline.config.options import ServerSpec
 from trunkline.doctor.finding import Finding, Severity
-from trunkline.doctor.program import DOWNLOADERS
 from trunkline.doctor.watch import Witness
 from trunkline.doctor.words import excerpt, is_downloading, listens, meaning_of
 from trunkline.errors import TrunklineError, UpstreamTimeoutError
+from trunkline.upstream.download import runner_of
 
 _EXECUTION = re.compile(r"Exec format error|Errno 8\b")
 _REVISION = re.compile(r"does not speak|; we do not\b")
@@ -108,7 +108,7 @@ def _ended(spec: ServerSpec, text: str, seen: Witness) -> Finding:
 def _silent(spec: ServerSpec, seen: Witness) -> Finding:
     words = f"{seen.stderr}\n{seen.stray}"
     waited = f"no answer within {spec.start_timeout:g} s."
-    runner = Path(spec.command).name in DOWNLOADERS
+    runner = bool(runner_of(spec)[0])
     # While a runner fetches, it has no program of its own below it yet; the server that it starts later may use the
     # network for its own ends.
     fetching = seen.activity.connections > 0 and seen.activity.children == 0

@@ -89,6 +89,8 @@ class Warden:
         self._running: dict[int, Process] = {}
         self._starting: dict[int, asyncio.Future[int]] = {}
         self._count = 0
+        self.fetched: set[str] = set()
+        """Packages that need not be downloaded any more."""
         self._buffer = b""
         self._unsent: deque[tuple[bytes, list[int]]] = deque()
         """Requests that wait for room on the link, with the streams that go along."""
@@ -127,13 +129,8 @@ class Warden:
             process.transports.append((await loop.connect_read_pipe(lambda: _Words(process), ours[2]))[0])
             started = self._starting[process.number] = loop.create_future()
             self._running[process.number] = process
-            request = {
-                "op": "spawn",
-                "number": process.number,
-                "argv": [found, *argv[1:]],
-                "env": dict(env),
-                "cwd": cwd,
-            }
+            command = [found, *argv[1:]]
+            request = {"op": "spawn", "number": process.number, "argv": command, "env": dict(env), "cwd": cwd}
             sent, theirs = theirs, []
             self._send(request, sent)
             async with asyncio.timeout(10):
