@@ -150,7 +150,9 @@ def test_the_package_is_told_from_the_command(words: str, package: str) -> None:
         ("docker", Work(12, 5000, frozenset((1,))), True),
         ("docker", Work(10, 6024, frozenset((1,))), True),
         ("docker", Work(10, 5000, frozenset((1, 2))), True),
-        ("npx", Work(10, 5000, frozenset((1,))), True),
+        ("npx", Work(10, 5000, frozenset((1,))), False),
+        ("npx", Work(10, 5000, frozenset((1,)), runner_alone=True), True),
+        ("docker", Work(10, 5000, frozenset((1,)), runner_alone=True), False),
     ],
 )
 def test_a_runner_fetches_while_it_works_or_has_no_server_below_it(runner: str, now: Work, fetches: bool) -> None:

@@ -21,7 +21,9 @@ RUNNERS = frozenset((
 
 _SHELLS = frozenset(("sh", "bash", "zsh", "dash", "fish", "env", "cmd", "nice"))
 _PARENTS = frozenset(("npx", "npm", "pnpm", "pnpx", "yarn", "uvx", "uv"))
-"""Runners that stay, as the parent of the server: without a child they have not come to it yet."""
+"""Runners that stay, as the parent of the server: without another program below them they have not come to it yet."""
+_FIRST_WORDS = 3
+"""Where a runner's own name is found: `python /shims/npx`, `npm exec …`, `uv tool uvx …`."""
 _SHARING = frozenset(("docker", "podman"))
 """Runners whose daemon fetches once for all who want the same."""
 
@@ -106,11 +108,13 @@ class Work:
     ticks: int = 0
     bytes: int = 0
     programs: frozenset[int] = frozenset()
+    runner_alone: bool = False
+    """Whatever runs is the runner itself."""
 
 
 def still_fetches(runner: str, before: Work, now: Work) -> bool:
     """Whether a runner, by what it did between two looks, is still busy with the download, or with starting."""
-    if runner in _PARENTS and len(now.programs) == 1:
+    if runner in _PARENTS and now.runner_alone:
         return True
     return (
         now.programs != before.programs
@@ -132,7 +136,15 @@ def work_of(pid: int) -> Work | None:
         with suppress(OSError, ValueError, IndexError):
             lines = Path(f"/proc/{one}/io").read_text().splitlines()
             count += sum(int(line.partition(":")[2]) for line in lines[:2])
-    return Work(ticks, count, frozenset(programs)) if known else None
+    return Work(ticks, count, frozenset(programs), all(map(_is_runner, programs))) if known else None
+
+
+def _is_runner(pid: int) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ").split()
+    except OSError:
+        return True  # it is gone
+    return not RUNNERS.isdisjoint(PurePath(word).stem for word in words[:_FIRST_WORDS])
 
 
 def descendants(pid: int) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from trunkline.call.stage import Handler
 from trunkline.errors import UnknownNameError
-from trunkline.model import Call, Entry, Reply, Snapshot, State
+from trunkline.model import Call, Entry, Reply, Snapshot
 from trunkline.tool import ToolOptions
 from trunkline.tools.uri_templates import matches
 from trunkline.wire.envelope import read_string
@@ -82,12 +82,7 @@ def find_resource(uri: str, snapshot: Snapshot) -> Entry | None:
 def unknown(call: Call, snapshot: Snapshot) -> UnknownNameError:
     """The error for a name that nobody has; it says who might have had it."""
     what = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}.get(call.method, "name")
-    away = [
-        f"{view.name} is {view.state.value}" for view in snapshot.servers.values()
-        if view.state not in (State.READY, State.DEGRADED)
-    ]  # fmt: skip
-    hint = f"Not everything is listed: {'; '.join(away)}." if away else ""
-    return UnknownNameError(f"Unknown {what}: {call.name}", hint=hint)
+    return UnknownNameError(f"Unknown {what}: {call.name}", hint=snapshot.missing)
 
 
 def _resolve_reference(call: Call, snapshot: Snapshot) -> Entry | None:
