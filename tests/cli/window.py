@@ -144,15 +144,17 @@ def window(
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.wait()
+        while in_session(process.pid):
+            pass  # they are being ended
         os.close(near)
         os.close(keeper)
 
 
 def in_session(leader: int) -> list[int]:
-    """Every process of a terminal's session."""
+    """Every process of a terminal's session that lives."""
     found: list[int] = []
-    for pid in psutil.pids():
-        with suppress(ProcessLookupError):
-            if os.getsid(pid) == leader:
-                found.append(pid)
+    for process in psutil.process_iter():
+        with suppress(ProcessLookupError, psutil.NoSuchProcess):
+            if os.getsid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
     return found
