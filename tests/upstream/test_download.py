@@ -14,6 +14,7 @@ import pytest
 from tests.faults.scene import get
 from tests.harness import STDIO_SERVER, gateway, until
 from tests.questions.scene import FORMS, Pair, scene, yes
+from trunkline.cli.main import main
 from trunkline.config.options import ServerSpec
 from trunkline.model import State
 from trunkline.upstream.download import Work, package_of, still_fetches, work_of
@@ -187,3 +188,25 @@ async def test_a_modern_server_that_is_slow_can_be_started_a_second_time(
 
 def view(opened: Any) -> Any:
     return opened.hub.servers()[0]
+
+
+def test_add_downloads_first_and_adds_what_does_not_start_with_the_reason(
+    tmp_path: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", f"{machine.folder}:{os.defpath}")
+    machine.have()
+    file = tmp_path / "trunkline.toml"
+    words = ["add", "--config", str(file)]
+
+    good = main([*words, "good", "npx", "good-package", sys.executable, "-S", str(STDIO_SERVER)])
+    told = capsys.readouterr().err
+    bad = main([*words, "bad", "npx", "bad-package", "false"])
+    why = capsys.readouterr().err
+    main([*words, "--no-download", "later", "npx", "other-package", "false"])
+
+    assert (good, bad) == (0, 0)
+    assert "npx downloads and starts good-package once" in told
+    assert "Added 'good'" in told
+    assert "It does not start yet: Server 'bad' exited with code 1" in why
+    assert machine.log == ["fetch", "fetch"]
+    assert [name in file.read_text() for name in ("[servers.good]", "[servers.bad]", "[servers.later]")] == [True] * 3
