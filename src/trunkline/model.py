@@ -300,6 +300,12 @@ class Snapshot:
         """Tools by server and own name, which they keep whatever they are shown as."""
         return {f"{entry.server}/{entry.name}": entry for entry in self.tools.values()}
 
+    @property
+    def missing(self) -> str:
+        """Whose things are not listed, or may not work, in words; empty when every server is there."""
+        away = [view for view in self.servers.values() if view.state not in (State.READY, State.DEGRADED)]
+        return f"Not everything is listed: {'; '.join(f'{v.name} is {v.state.value}' for v in away)}." if away else ""
+
     def entries(self, kind: Kind) -> tuple[Entry, ...]:
         """Everything of one kind, in a stable order."""
         match kind:

@@ -384,7 +384,7 @@ class Relay:
 
     def events(self) -> PoolEvents:
         """What the pool tells us."""
-        return PoolEvents(self._hear, self._fleet.woke, self._edge.ask_session)
+        return PoolEvents(self._hear, self._fleet.woke, self._edge.ask_session, self._fleet.downloading)
 
     def attach(self, pool: Pool) -> None:
         """Calls go to the servers of this pool."""

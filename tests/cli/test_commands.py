@@ -78,7 +78,7 @@ def test_comments_in_the_file_survive_a_change(home: dict[str, str]) -> None:
     file = Path(home["HOME"]) / "trunkline.toml"
     file.write_text("# mine\n[gateway]\nport = 1 # why\n")
 
-    run("add", "a", "uvx", "thing", "--flag", env=home)
+    run("add", "--no-download", "a", "uvx", "thing", "--flag", env=home)
     text = file.read_text()
 
     assert "# mine" in text

@@ -17,7 +17,7 @@ import pytest
 
 from tests.call.stages.members import Member, serving
 from tests.cli.inside import run, running_gateway
-from tests.cli.window import CTRL_C, CTRL_Z, Window, window
+from tests.cli.window import CTRL_C, CTRL_Z, Window, in_session, window
 from tests.harness import ModernCaller, faulty, trunkline_up, until
 from tests.search.scene import plenty, shelf
 
@@ -353,3 +353,17 @@ def test_top_shows_the_token_of_the_configuration(home: dict[str, str], tmp_path
     assert stranger.returncode == 1
     assert "wants a token" in stranger.stderr
     assert owner.returncode == 0, owner.stderr
+
+
+def test_nothing_of_a_window_lives_on_where_hanging_up_is_ignored(home: dict[str, str]) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with window("-i", program="sh", env=home, columns=80, lines=20) as seen:
+            seen.type("sleep 1000 & sleep 1001 & echo $$ started\n")
+            told = re.compile(r"(\d+) started")
+            shell = int(told.findall(seen.wait(lambda one: bool(told.search(one.text))).text)[0])
+            assert len(in_session(shell)) == 3
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+    assert in_session(shell) == []

@@ -13,9 +13,10 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
+import psutil
 import pyte
 
 from tests.harness import TRUNKLINE
@@ -122,7 +123,7 @@ def echoes(terminal: int) -> bool:
 def window(
     *words: str, env: dict[str, str], columns: int = 100, lines: int = 30, program: str = TRUNKLINE
 ) -> Generator[Window]:
-    """A command in a window of its own; if it still runs afterwards, it is ended."""
+    """A command in a window of its own; if it, or what it started there, still runs afterwards, it is ended."""
     near, far = pty.openpty()
     keeper = os.dup(far)  # so that what the terminal was left as can be seen
     process = subprocess.Popen(
@@ -138,7 +139,22 @@ def window(
     try:
         yield Window(near, process, columns, lines)
     finally:
-        process.kill()
+        # A terminal that is closed would end them as well, but not under nohup.
+        for pid in in_session(process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         process.wait()
+        while in_session(process.pid):
+            pass  # they are being ended
         os.close(near)
         os.close(keeper)
+
+
+def in_session(leader: int) -> list[int]:
+    """Every process of a terminal's session that lives."""
+    found: list[int] = []
+    for process in psutil.process_iter():
+        with suppress(ProcessLookupError, psutil.NoSuchProcess):
+            if os.getsid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found

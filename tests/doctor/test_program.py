@@ -214,6 +214,73 @@ def test_a_program_that_ends_without_a_word_says_so(machine: Machine) -> None:
     assert "It said nothing." in told.advice
 
 
+def test_a_crash_without_words_is_not_said_to_say_anything(machine: Machine) -> None:
+    machine.program("tool", "exit 7")
+    machine.configure({"command": "tool"})
+
+    told = machine.doctor()
+
+    assert told.codes == ["TL206"]
+    assert told.advice == "It said nothing. Run it by hand and see."
+
+
+PYTHON = 'Traceback (most recent call last):\n  File "/x.py", line 3, in <module>\n    os.environ[name]\n'
+NODE = "file:///x/index.js:12\n    throw new Error('API_TOKEN is not set');\n          ^\n\n"
+STACK = "\n    at file:///x/index.js:12:9\n    at ModuleJob.run (node:internal/modules:1)\n\nNode.js v22.1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (f"{PYTHON}KeyError: 'GITHUB_TOKEN'\n", "GITHUB_TOKEN"),
+        (f"{NODE}Error: API_TOKEN is not set{STACK}", "API_TOKEN"),
+        ("Error: SLACK_BOT_TOKEN environment variable is required\n", "SLACK_BOT_TOKEN"),
+        ("Please set the BRAVE_API_KEY environment variable.\n", "BRAVE_API_KEY"),
+        ("Missing required environment variables: DB_HOST, DB_PORT\n", "DB_HOST"),
+        ("fatal: no `ACCOUNT_ID` found in the environment\n", "ACCOUNT_ID"),
+    ],
+)
+def test_a_variable_that_is_missing_is_named_with_how_to_set_it(words: str, name: str, machine: Machine) -> None:
+    (machine.folder / "words").write_text(words)
+    machine.program("tool", f'if [ -n "${name}" ]; then {good_script()}; fi\ncat "{machine.folder}/words" >&2\nexit 1')
+    machine.configure({"command": "tool"})
+
+    told = machine.doctor()
+
+    assert told.codes == ["TL214"]
+    assert f"wants the variable {name}" in told.findings[0]["seen"]
+    assert f"env = {{ {name} = " in told.advice
+    assert (f"trunkline secret set it.{name}" == told.findings[0].get("command", "")) is name.endswith(("TOKEN", "KEY"))
+    machine.configure({"command": "tool", "env": {name: "x1"}})
+    assert machine.is_well()
+
+
+def test_the_error_of_a_node_program_is_shown_and_not_what_threw_it(machine: Machine) -> None:
+    words = f"{NODE}TypeError [ERR_X]: The port must be a number{STACK}  [cause]: Error: it was 'abc'\n"
+    (machine.folder / "words").write_text(words)
+    machine.program("tool", f'cat "{machine.folder}/words" >&2\nexit 1')
+    machine.configure({"command": "tool", "env": {"API_TOKEN": "something"}})
+
+    seen = machine.doctor().finding("TL206")["seen"]
+
+    assert seen.endswith("It said: TypeError [ERR_X]: The port must be a number / Error: it was 'abc'")
+
+
+def test_a_timeout_that_is_given_counts_more_than_what_is_configured(machine: Machine) -> None:
+    machine.program("tool", f"sleep 1\n{good_script()}")
+    machine.configure({"command": "tool", "start_timeout": 0.2})
+
+    assert machine.doctor(timeout=20).codes == []
+
+
+def test_a_list_that_never_comes_is_waited_for_as_long_as_was_said(machine: Machine) -> None:
+    machine.configure(faulty("--list", "hang", timeout=60))
+
+    told = machine.doctor(timeout=QUICK)
+
+    assert told.codes[0].startswith("TL4")
+
+
 def test_what_is_secret_is_not_in_the_report(machine: Machine) -> None:
     leak = (
         'echo "key $KEY, plain $PLAIN, header Bearer abcdef123456, at https://u:pw123456@h/x?token=q9q9q9" >&2; '
@@ -325,7 +392,7 @@ def test_a_download_is_told_from_a_hang_by_its_words(machine: Machine) -> None:
     told = machine.doctor(timeout=QUICK)
 
     assert told.codes == ["TL209"]
-    assert "start_timeout" in told.advice
+    assert "--timeout" in told.advice
     assert told.finding("TL209")["command"] == "uvx big"
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
 from tests.faults.scene import ERAS, caller_of, count, get, lines
 from tests.harness import ModernCaller, faulty, gateway, until
+from trunkline.model import State
 
 MOODY = Path(__file__).with_name("moody_server.py")
 
@@ -75,6 +77,25 @@ async def test_an_idle_server_is_stopped_and_starts_with_the_next_call(
     assert "sleepy__echo" in {tool["name"] for tool in listed}
     assert again.text == "again"
     assert count(log, "start") == starts + 1
+
+
+@pytest.mark.parametrize(
+    ("servers", "status", "word"),
+    [
+        ({}, 200, "ready"),
+        ({"good": faulty(), "bad": faulty("--start", "exit")}, 200, "ready"),
+        ({"bad": faulty("--start", "exit"), "off": faulty(enabled=False)}, 503, "unavailable"),
+        ({"bad": faulty("--start", "exit"), "late": faulty("--start", "hang")}, 503, "starting"),
+    ],
+)
+async def test_a_gateway_is_ready_while_a_server_can_take_calls(
+    tmp_path: Path, http: aiohttp.ClientSession, servers: dict[str, Any], status: int, word: str
+) -> None:
+    async with gateway(tmp_path, servers, ready=0) as opened:
+        views = opened.hub.servers
+        await until(lambda: all(view.state is not State.STARTING or view.name == "late" for view in views()))
+        async with http.get(opened.url.replace("/mcp", "/readyz")) as answer:
+            assert (answer.status, (await answer.json())["status"]) == (status, word)
 
 
 async def test_a_server_at_work_is_not_idle(tmp_path: Path, http: aiohttp.ClientSession) -> None:

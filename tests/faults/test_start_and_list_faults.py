@@ -70,6 +70,16 @@ async def test_a_remote_server_that_cannot_be_reached_is_missing_with_its_reason
     assert "'bad'" in shown["bad"]["reason"]
 
 
+async def test_a_remote_server_that_is_silent_is_not_said_to_speak_another_revision(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    with faulty_http("--start", "hang") as url:
+        async with gateway(tmp_path, {"bad": {"url": url, "era": "modern", **QUICK}}) as opened:
+            shown = (await get(http, opened.url, "/readyz"))["servers"]["bad"]
+
+    assert "did not answer within 0.6 s" in shown["reason"]
+
+
 async def test_the_reason_of_a_server_that_exits_says_how_it_ended(tmp_path: Path, http: aiohttp.ClientSession) -> None:
     async with gateway(tmp_path, {"bad": faulty("--start", "exit", **QUICK), "good": faulty()}) as opened:
         shown = (await get(http, opened.url, "/readyz"))["servers"]

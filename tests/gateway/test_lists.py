@@ -13,12 +13,15 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.harness import Heard, LegacyCaller, ModernCaller, faulty, faulty_http, gateway, make_config, until
+from tests.harness import TESTS, Heard, LegacyCaller, ModernCaller, faulty, faulty_http, gateway, make_config, until
 from trunkline.gateway.serve import Gateway, open_gateway
 
 UNAVAILABLE = "dev.trunkline/unavailable"
 Request = Callable[..., Awaitable[Heard]]
 
+SHELF = str(TESTS / "search" / "shelf_server.py")
+COMPLETES = {"command": sys.executable, "args": ["-S", SHELF, "{folder}", "shop", "both"]}
+"""A server that completes arguments."""
 ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
 
 
@@ -192,6 +195,27 @@ async def test_the_introduction_says_who_is_missing(tmp_path: Path, http: aiohtt
 
     assert "down is unreachable" in modern.result["instructions"]
     assert "down is unreachable" in caller.introduction["instructions"]
+
+
+@pytest.mark.parametrize(
+    ("third", "announced"), [({}, False), ({"late": faulty("--start", "hang")}, True), ({"shop": COMPLETES}, True)]
+)
+async def test_a_capability_that_no_server_can_have_is_not_announced(
+    tmp_path: Path, http: aiohttp.ClientSession, third: dict[str, Any], announced: bool
+) -> None:
+    """A legacy caller learns it once for its whole session, so that a server which is still starting counts."""
+    (tmp_path / "tools").write_text("[]")
+    third = {
+        name: {**spec, "args": [word.format(folder=tmp_path) for word in spec["args"]]} for name, spec in third.items()
+    }
+    async with gateway(tmp_path, {"one": faulty(), "two": faulty(), **third}, ready=0) as opened:
+        await until(lambda: all(view.introduction for view in opened.hub.servers() if view.name != "late"))
+        modern = await ModernCaller(opened.url, http).request("server/discover")
+        caller = await LegacyCaller(opened.url, http).open()
+
+    for said in (modern.result["capabilities"], caller.introduction["capabilities"]):
+        assert ("completions" in said) is announced
+        assert said.keys() >= {"tools", "prompts", "resources", "logging"}
 
 
 @ERAS

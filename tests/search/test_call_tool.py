@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.harness import TESTS, LegacyCaller, ModernCaller, gateway, until
+from tests.harness import TESTS, LegacyCaller, ModernCaller, faulty, gateway, until
 from tests.search.scene import (
     BAKE,
     ERAS,
@@ -34,6 +34,18 @@ from tests.search.scene import (
 SEARCH: Json = {"expose": "search", "namespace": "always"}
 FREE = tool("free", "Takes anything.")
 SERVER_ERAS = pytest.mark.parametrize("served", ["modern", "legacy"])
+
+
+async def test_an_unknown_name_is_answered_with_the_servers_that_still_start(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    one = shelf(tmp_path, "one", SOME)
+    late = {"late": faulty("--start", "hang")}
+    async with gateway(tmp_path, {**servers(one), **late}, ready=0, **SEARCH) as opened:
+        await until(lambda: "one__bake_bread" in opened.hub.snapshot.tools)
+        told = refusal(await used(await requester(opened, http, "modern"), "late__qqqq"))
+
+    assert told.startswith("There is no tool 'late__qqqq'. Not everything is listed: late is starting.")
 
 
 @ERAS

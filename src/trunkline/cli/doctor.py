@@ -42,7 +42,10 @@ def add_commands(commands: Commands) -> None:
     doctor.add_argument("--fix", action="store_true", help="set right what is safe and can be undone; asks before each")
     doctor.add_argument("--yes", "-y", action="store_true", help="with --fix: do not ask")
     doctor.add_argument(
-        "--timeout", type=_seconds, default=30.0, metavar="SECONDS", help="for each server to start (default: 30)"
+        "--timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        help="for each server to be downloaded and start (default: its `start_timeout`, at most 30 once it is there)",
     )
     doctor.set_defaults(run=_doctor)
 
@@ -151,7 +154,8 @@ def _print_finding(one: Finding) -> None:
     about = f"server {one.server}" if one.server else one.file
     print(f"\n{MARKS[one.severity]} {one.code} {one.title}" + (f" ({printable(about)})" if about else ""))
     print(f"    Seen: {printable(one.seen)}")
-    print(f"    Do:   {printable(one.advice)}")
+    if one.advice:
+        print(f"    Do:   {printable(one.advice)}")
     if one.command:
         print(f"          $ {printable(one.command)}")
     print(f"    More: {one.documentation}")

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shlex
-from collections.abc import Sequence
+import sys
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from trunkline.cli.console import agrees, can_ask, print_json, say
 from trunkline.cli.main import Commands
-from trunkline.cli.open import config_file
+from trunkline.cli.open import config_file, run
+from trunkline.clients.secret import printable
 from trunkline.config.file import read_file, servers_of, write_file
 from trunkline.config.reading import parse, user_file
-from trunkline.errors import ConfigError
+from trunkline.errors import ConfigError, TrunklineError
 
 _SAID = ("command", "args", "url", "env", "headers", "cwd", "transport")
 
@@ -53,6 +56,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cwd", help="start it in this folder")
     parser.add_argument("--transport", choices=("stdio", "http", "sse"), help="when the address does not tell")
     parser.add_argument("--force", action="store_true", help="replace a server of the same name")
+    parser.add_argument("--no-download", action="store_true", help="do not have npx, uvx and the like fetch it first")
 
 
 def _add(options: argparse.Namespace, formatted: argparse.ArgumentParser) -> int:
@@ -68,13 +72,21 @@ def _add(options: argparse.Namespace, formatted: argparse.ArgumentParser) -> int
     path = config_file(options) or user_file(os.environ)
     spec = _spec(options, path)
     already = _is_there(path, options.name, spec)
+    failed = ""
     if not already:
+        check_new(path, options.name, spec, force=options.force)
+        failed = "" if options.no_download else download(options.name, spec)
         put_server(path, options.name, dict(spec), force=options.force)
     if options.format == "json":
-        print_json({"added": options.name, "file": str(path), "already": already})
+        print_json(
+            {"added": options.name, "file": str(path), "already": already, **({"problem": failed} if failed else {})}
+        )
         return 0
     said = f"{options.name!r} is in {path} already, the same." if already else f"Added {options.name!r} to {path}."
-    say(f"{said} Try it: trunkline test {options.name}")
+    if failed:
+        say(f"{said} It does not start yet: {printable(failed)} See why: trunkline doctor {options.name}")
+    else:
+        say(f"{said} Try it: trunkline test {options.name}")
     if "cwd" in spec and not options.cwd:
         say(f"It is started in {spec['cwd']}, as its command names a file from there.")
     return 0
@@ -88,15 +100,57 @@ def _is_there(path: Path, name: str, spec: dict[str, Any]) -> bool:
 
 def put_server(path: Path, name: str, spec: dict[str, Any], *, force: bool) -> None:
     """Write a server into a configuration; ConfigError when it is wrong, or there already."""
-    # Checked before anything is written: a wrong entry would be refused at the next start.
-    parse({"servers": {name: spec}}, env=os.environ)
+    check_new(path, name, spec, force=force)
     document = read_file(path)
     servers = servers_of(document, path)
-    if name in servers and not force:
-        raise ConfigError(f"There is a server {name!r} already.", hint="Replace it with --force.")
     transport = spec.pop("transport", "") if path.suffix != ".toml" else ""
     servers[name] = {**spec, "type": transport} if transport else spec
     write_file(path, document)
+
+
+def check_new(path: Path, name: str, spec: dict[str, Any], *, force: bool) -> None:
+    """ConfigError when a server is wrong, or there already: a wrong entry would be refused at the next start."""
+    parse({"servers": {name: spec}}, env=os.environ)
+    if name in servers_of(read_file(path), path) and not force:
+        raise ConfigError(f"There is a server {name!r} already.", hint="Replace it with --force.")
+
+
+def download(name: str, spec: dict[str, Any]) -> str:
+    """Start a server once that `npx`, `uvx` or the like must fetch first; why it did not start, if it did not."""
+    made = parse({"servers": {name: spec}}, env=os.environ).servers[name]
+    if made.kind != "stdio" or made.problem:
+        return made.problem
+    from trunkline.install.manifests.inventory import read_tools
+    from trunkline.upstream.download import package_of, runner_of
+
+    runner = runner_of(made)[0]
+    if not runner:
+        return ""
+    what = printable(package_of(made).partition(" ")[2] or made.command)[:60]
+    say(f"{runner} downloads and starts {what} once; the first time that may take minutes.")
+    try:
+        run(lambda: _with_seconds(read_tools(made)))
+    except TrunklineError as error:
+        return str(error)
+    return ""
+
+
+async def _with_seconds(work: Coroutine[Any, Any, Any]) -> None:
+    """Do the work, and show on a terminal how long it takes already."""
+    import asyncio
+
+    async def count() -> None:
+        for seconds in itertools.count():
+            print(f"\r\033[K{seconds} s", end="", file=sys.stderr, flush=True)
+            await asyncio.sleep(1.0)
+
+    counting = asyncio.ensure_future(count()) if sys.stderr.isatty() else None
+    try:
+        await work
+    finally:
+        if counting is not None:
+            counting.cancel()
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def _remove(options: argparse.Namespace) -> int:

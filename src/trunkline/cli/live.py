@@ -9,9 +9,11 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
+from trunkline.cli.console import say
 from trunkline.cli.screen import (
     CLEAR_BELOW,
     Style,
@@ -24,12 +26,48 @@ from trunkline.cli.screen import (
     write_whole,
 )
 from trunkline.cli.top_view import counted, mark_of, tokens_saved
+from trunkline.clients.secret import printable
+from trunkline.control.supervisor import DOWNLOADING
 from trunkline.hub import Hub
-from trunkline.model import Kind, ServerView, State
+from trunkline.model import EMPTY_SNAPSHOT, Kind, ServerView, State
 
 INTERVAL = 0.2
 MOST_STARTING = 6
 """Servers that are shown while they start; of more, only the number is."""
+MOST_NEWS, MINUTE = 6, 60.0
+"""Lines about one server in a minute; one that comes and goes more often is told of when the minute is over."""
+
+
+class News:
+    """Which servers have another state than was told last."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._told: dict[str, State] = {}
+        self._when: dict[str, list[float]] = {}
+        self.held_back = False
+        """There is more to tell when a minute is over."""
+
+    def of(self, views: Sequence[ServerView]) -> list[ServerView]:
+        """Those to tell of now; they count as told."""
+        names = {view.name for view in views}
+        self._told = {name: state for name, state in self._told.items() if name in names}
+        changed = [view for view in views if view.state is not self._told.get(view.name) and self._counts(view)]
+        found = [view for view in changed if self._may_tell(view.name)]
+        self.held_back = len(found) < len(changed)
+        self._told |= {view.name: view.state for view in found}
+        return found
+
+    def _counts(self, view: ServerView) -> bool:
+        """That a server starts is no news, unless the first time, and it will take long."""
+        return view.state is not State.STARTING or (view.reason == DOWNLOADING and view.name not in self._told)
+
+    def _may_tell(self, server: str) -> bool:
+        now = self._clock()
+        recent = [when for when in self._when.get(server, []) if now - when < MINUTE]
+        may = len(recent) < MOST_NEWS
+        self._when[server] = [*recent, now] if may else recent
+        return may
 
 
 class Live(io.TextIOBase):
@@ -40,7 +78,7 @@ class Live(io.TextIOBase):
         self._style = Style.of(stream, os.environ)
         self._shown: list[str] = []
         self._partial = ""
-        self._told: dict[str, State] = {}
+        self._news = News()
         self._modes: list[Any] | None = None
         self._closed = True
 
@@ -92,7 +130,9 @@ class Live(io.TextIOBase):
         views = hub.servers()
         width = size_of(self._stream)[0] - 1
         news = "".join(
-            f"{self._style.state(view.state, fit(described(view), width))}\n" for view in self._settled(views)
+            f"{self._style.state(view.state, fit(described(view), width))}\n"
+            for view in self._news.of(views)
+            if view.state is not State.STARTING
         )
         lines = [self._style.state(State.STARTING, fit(line, width)) for line in starting(views)]
         lines.append(self._style.faint(status(hub, views, width)))
@@ -103,15 +143,6 @@ class Live(io.TextIOBase):
         """The window has another size, or is ours again: everything is painted anew."""
         self._shown = []
         self.show(hub)
-
-    def _settled(self, views: Sequence[ServerView]) -> list[ServerView]:
-        """Servers whose state is another than was told last."""
-        found = [view for view in views if view.state not in (State.STARTING, self._told.get(view.name))]
-        for view in found:
-            self._told[view.name] = view.state
-        names = {view.name for view in views}
-        self._told = {name: state for name, state in self._told.items() if name in names}
-        return found
 
     def _put(self, above: str, lines: list[str]) -> None:
         # The cursor waits where the lines begin, not where they end: wherever a window that is made narrower breaks
@@ -143,10 +174,15 @@ def described(view: ServerView) -> str:
 
 def starting(views: Sequence[ServerView]) -> list[str]:
     """A line for each server that is not up yet."""
-    names = [view.name for view in views if view.state is State.STARTING]
-    if len(names) > MOST_STARTING:
-        return [f"{mark_of(State.STARTING)} {len(names)} servers starting"]
-    return [f"{mark_of(State.STARTING)} {name} starting" for name in names]
+    coming = [view for view in views if view.state is State.STARTING]
+    if len(coming) > MOST_STARTING:
+        downloads = sum(view.reason == DOWNLOADING for view in coming)
+        more = f", {downloads} of them {DOWNLOADING}" if downloads else ""
+        return [f"{mark_of(State.STARTING)} {len(coming)} servers starting{more}"]
+    return [
+        f"{mark_of(State.STARTING)} {view.name} starting{f': {DOWNLOADING}' if view.reason == DOWNLOADING else ''}"
+        for view in coming
+    ]
 
 
 def status(hub: Hub, views: Sequence[ServerView], width: int) -> str:
@@ -187,3 +223,15 @@ async def follow(hub: Hub, live: Live) -> None:
             handler.setStream(stream or sys.stderr)
         for number in (signal.SIGWINCH, signal.SIGCONT, signal.SIGTSTP):
             loop.remove_signal_handler(number)
+
+
+async def follow_plainly(hub: Hub) -> None:
+    """Where nobody looks: a line for each change of a server's state, until this is cancelled."""
+    news, seen = News(), EMPTY_SNAPSHOT
+    while True:
+        if hub.snapshot is not seen or news.held_back:
+            seen = hub.snapshot
+            for view in news.of(hub.servers()):
+                with contextlib.suppress(OSError):  # whoever read this is gone, but the gateway stays
+                    say(printable(described(view)))
+        await asyncio.sleep(INTERVAL)

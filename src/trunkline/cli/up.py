@@ -73,7 +73,7 @@ def _up(options: argparse.Namespace) -> int:
         if live is not None:
             live.end()
 
-    beside = partial(_beside, live=live) if live is not None else None
+    beside = None if options.quiet else partial(_beside, live=live)
     run(lambda: serve(config, started=started, follow=follow, flags=flags, stopping=stopping, beside=beside))
     return 0
 
@@ -89,10 +89,10 @@ def _live(options: argparse.Namespace) -> Live | None:
     return Live(sys.stderr)
 
 
-async def _beside(hub: Hub, *, live: Live) -> None:
-    from trunkline.cli.live import follow
+async def _beside(hub: Hub, *, live: Live | None) -> None:
+    from trunkline.cli.live import follow, follow_plainly
 
-    await follow(hub, live)
+    await (follow(hub, live) if live is not None else follow_plainly(hub))
 
 
 def _tell_stop(hub: Hub, config: Config, *, again: bool) -> None:

@@ -112,7 +112,9 @@ class ServerSpec:
     max_timeout: float = 600.0
     """Seconds that a call may take at all, whatever progress it reports."""
     start_timeout: float = 30.0
-    """Seconds to start and shake hands."""
+    """Seconds to start and shake hands, once it is downloaded."""
+    download_timeout: float = 600.0
+    """Seconds that `npx`, `uvx`, `docker` and the like may take to download it."""
     health_interval: float = 30.0
     """Seconds between health checks; 0 makes none."""
     concurrency: int = 128

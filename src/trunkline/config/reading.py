@@ -211,7 +211,10 @@ def _server(
         raise ConfigError(f"The url of server {name!r} is not an http address.")
     if (made.kind == "stdio") != bool(made.command):
         raise ConfigError(f"Server {name!r} cannot be reached by {made.transport!r}.", hint="Leave `transport` out.")
-    for option in ("timeout", "max_timeout", "start_timeout", "concurrency", "processes", "answer_limit", "max_pages"):
+    for option in (
+        "timeout", "max_timeout", "start_timeout", "download_timeout", "concurrency", "processes", "answer_limit",
+        "max_pages",
+    ):  # fmt: skip
         if getattr(made, option) <= 0:
             raise ConfigError(f"servers.{name}.{option} must be more than 0.")
     unsendable = _unsendable(made)

@@ -102,6 +102,12 @@ class Fleet:
         if found is not None:
             found.look_again()
 
+    def downloading(self, key: ConnectionKey) -> None:
+        """A server has to be downloaded before it starts."""
+        found = self.supervisor(key.server)
+        if found is not None:
+            found.downloading()
+
     def report(self, server: str, error: UpstreamError | None) -> None:
         """A call of a server was answered, or could not be made."""
         found = self.supervisor(server)

@@ -28,6 +28,9 @@ AUTHORIZATION_AGAIN = 60.0
 SHORTEST_REFRESH = 1.0
 """Seconds between two readings of a server's lists, however often it says that they changed."""
 
+DOWNLOADING = "being downloaded"
+"""Why a server is still starting, when `npx`, `uvx` or the like must fetch it first."""
+
 ASKABLE = Caller(capabilities=b'{"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true},"sampling":{}}')
 """A caller that can be asked anything."""
 FIRST_READ_AGAIN = 1.0
@@ -87,6 +90,12 @@ class Supervisor:
     def look_again(self) -> None:
         """A connection to the server was opened by a call, or ended by itself."""
         self._wake.set()
+
+    def downloading(self) -> None:
+        """It is not there yet, and will take longer than others to start."""
+        view = self._registry.view(self.spec.name)
+        if view is not None and view.state in (State.STARTING, State.UNREACHABLE):
+            self._set(State.STARTING, DOWNLOADING)
 
     def report(self, error: UpstreamError | None) -> None:
         """A call came to its end: this is how health is seen without asking."""

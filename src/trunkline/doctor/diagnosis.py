@@ -18,7 +18,7 @@ from trunkline.doctor.configuration import examine_configuration
 from trunkline.doctor.finding import Finding, Severity, is_wrong
 from trunkline.doctor.gateway import examine_gateway, examine_home
 from trunkline.doctor.offer import examine_clients, examine_lists, examine_names
-from trunkline.doctor.program import DOWNLOADERS, examine_program
+from trunkline.doctor.program import examine_program
 from trunkline.doctor.start import explain_start, prints
 from trunkline.doctor.unreachable import explain_connection
 from trunkline.doctor.watch import WatchingWarden
@@ -26,11 +26,13 @@ from trunkline.doctor.words import scrubbed
 from trunkline.errors import ConfigError, TrunklineError
 from trunkline.model import Answer, Kind, ServerView, State
 from trunkline.tasks import open_tasks
+from trunkline.upstream.download import runner_of
 from trunkline.upstream.pool import ConnectionKey, Pool, PoolEvents
 from trunkline.wire.envelope import error_object
 
 AT_ONCE = 8
 """Servers that are started side by side."""
+LONGEST_START = 30.0
 CLOCK_SLACK = 2 * 24 * 3600.0
 
 Progress = Callable[[Sequence[str]], None]
@@ -44,7 +46,8 @@ class Case:
     path: Path | None
     around: Around
     now: float
-    timeout: float = 30.0
+    timeout: float | None = None
+    """Seconds for each server to be downloaded and start; else what it is configured with, but not beyond reason."""
     only: tuple[str, ...] = ()
     """Servers; empty means everything."""
 
@@ -174,8 +177,13 @@ class Room:
     env: Mapping[str, str]
     folder: Path
     file: Path | None
-    timeout: float
+    given: float | None
     now: float
+
+    @property
+    def timeout(self) -> float:
+        """Seconds for a start, and for each further step."""
+        return self.given or LONGEST_START
 
     async def examine(self, spec: ServerSpec) -> Examined:
         """Find out whether a server works, and if not, why not; it is ended in any case."""
@@ -185,7 +193,8 @@ class Room:
     async def _examine(self, spec: ServerSpec) -> Examined:
         quick = dataclasses.replace(
             spec,
-            start_timeout=min(spec.start_timeout, self.timeout),
+            start_timeout=self.given or min(spec.start_timeout, LONGEST_START),
+            download_timeout=self.given or spec.download_timeout,
             timeout=min(spec.timeout, self.timeout),
             lifecycle="singleton",
         )
@@ -194,11 +203,9 @@ class Room:
             if found is not None:
                 return Examined(spec.name, (found,))
         try:
-            # A start, a look around after it failed, and a list that takes its time: each has its own deadline.
-            async with asyncio.timeout(3 * self.timeout + 10):
-                return await self._reach(quick)
+            return await self._reach(quick)
         except TimeoutError:
-            seen = f"it takes more than {3 * self.timeout + 10:g} s to start and list what it offers."
+            seen = f"it started, and then took more than {self.timeout:g} s to list what it offers."
             return Examined(spec.name, (Finding("TL402", seen, "Read its log: what does it do?", server=spec.name),))
         finally:
             await self.pool.remove(spec.name)
@@ -206,13 +213,14 @@ class Room:
     async def _reach(self, spec: ServerSpec) -> Examined:
         witness = self.warden.witness(spec.name)
         async with open_tasks() as tasks:
-            if Path(spec.command).name in DOWNLOADERS:
+            if runner_of(spec)[0]:
                 tasks.start(witness.look(), name=f"watch {spec.name}")
             try:
                 connection = await self.pool.open(spec)
             except TrunklineError as error:
                 return Examined(spec.name, (await self._explain(spec, error),))
-        lists = await discover(connection, spec)
+        async with asyncio.timeout(self.timeout):
+            lists = await discover(connection, spec)
         findings = examine_lists(spec, lists)
         if witness.stray:
             findings.insert(0, prints(spec, witness, Severity.WARNING))
@@ -230,7 +238,7 @@ class Room:
 
 @asynccontextmanager
 async def open_room(
-    env: Mapping[str, str], folder: Path, file: Path | None, timeout: float, now: float
+    env: Mapping[str, str], folder: Path, file: Path | None, timeout: float | None, now: float
 ) -> AsyncGenerator[Room]:
     """A room for the body; with it end all servers that were started in it."""
     warden = WatchingWarden()

@@ -153,6 +153,7 @@ CODES: Mapping[str, str] = {
     "TL211": "A part of the program is not installed",
     "TL212": "Docker does not run",
     "TL213": "The package index cannot be reached",
+    "TL214": "A variable is missing",
     # Servers that are remote.
     "TL301": "The host name is unknown",
     "TL302": "Nothing listens there",

@@ -104,9 +104,11 @@ def _catalogues(home: Path, servers: Iterable[ServerSpec]) -> list[Finding]:
         remedy = Deletion(file)
         command = shlex.join(["rm", str(file)])
         if _is_other(file, spec):
-            seen = "it is of another configuration of the server, or of another version of Trunkline."
-            advice = "Nothing: it is not used, and replaced as soon as the server is reached."
-            found.append(Finding("TL509", seen, advice, Severity.NOTE, spec.name, str(file), command, remedy))
+            seen = (
+                "it is of another configuration of the server, or of another version of Trunkline; it is not used, "
+                "and replaced as soon as the server is reached."
+            )
+            found.append(Finding("TL509", seen, "", Severity.NOTE, spec.name, str(file), command, remedy))
         else:
             seen = "it cannot be read, so that the server's tools are missing until it was reached."
             advice = "Delete it: it is made anew as soon as the server is reached."
@@ -176,8 +178,8 @@ async def _taken(config: Config, problem: OSError) -> Finding:
     if servers is None:
         return Finding("TL501", f"{who or 'another program'} listens on {where}.", f"End it, or: {other}", file=file)
     if servers == {name for name, spec in config.servers.items() if spec.enabled}:
-        advice = "Nothing: it is at work, and takes on changes of the file by itself."
-        return Finding("TL502", f"a gateway with these servers is at {where}.", advice, Severity.NOTE, file=file)
+        seen = f"a gateway with these servers is at {where}; it takes on changes of the file by itself."
+        return Finding("TL502", seen, "", Severity.NOTE, file=file)
     seen = f"a Trunkline of another configuration is at {where}{f' ({who})' if who else ''}."
     return Finding("TL502", seen, f"End it, or: {other}", Severity.WARNING, file=file)
 

@@ -102,7 +102,7 @@ def examine_clients(config: Config, around: Around) -> list[Finding]:
         if ours is None or theirs.path.resolve() == read or _same(ours, theirs) or is_trunkline(theirs.spec, ()):
             continue
         seen = f"{title(theirs.client)} calls another server {printable(theirs.name)!r}."
-        advice = "Nothing, if it is meant so. Else give one of them another name: agents mix them up."
+        advice = "Unless it is meant so, give one of them another name: agents mix them up."
         found.append(Finding("TL406", seen, advice, Severity.NOTE, theirs.name, str(theirs.path)))
     return found
 

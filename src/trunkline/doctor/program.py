@@ -190,9 +190,6 @@ RUNTIMES: Mapping[str, str] = {
     "php": "Install PHP, with your system's packages.",
 }
 
-DOWNLOADERS = frozenset(("npx", "npm", "pnpm", "yarn", "bunx", "uvx", "uv", "pipx", "docker", "podman", "deno"))
-"""Those that may fetch a server before they run it."""
-
 _TWINS = {"python": "python3", "python3": "python", "npx": "bunx", "docker": "podman"}
 
 _PLACES = (

@@ -8,10 +8,10 @@ from pathlib import Path
 from trunkline.clients.secret import shown_command
 from trunkline.config.options import ServerSpec
 from trunkline.doctor.finding import Finding, Severity
-from trunkline.doctor.program import DOWNLOADERS
 from trunkline.doctor.watch import Witness
-from trunkline.doctor.words import excerpt, is_downloading, listens, meaning_of
+from trunkline.doctor.words import cause_of, excerpt, is_downloading, listens, meaning_of
 from trunkline.errors import TrunklineError, UpstreamTimeoutError
+from trunkline.upstream.download import runner_of
 
 _EXECUTION = re.compile(r"Exec format error|Errno 8\b")
 _REVISION = re.compile(r"does not speak|; we do not\b")
@@ -87,14 +87,15 @@ def _ended(spec: ServerSpec, text: str, seen: Witness) -> Finding:
     process = seen.process
     if how.startswith("closed") and process is not None and process.exited.done() and process.exited.result() > 0:
         how = f"exited with code {process.exited.result()}"
-    advice = "Do what it says, or run it by hand and see."
+    silent = not seen.stderr and not seen.stray
+    advice = "Run it by hand and see." if silent else "Do what it says, or run it by hand and see."
     if how.endswith("code 0"):
         advice = (
             "It ends as if it were done: it may want an argument, such as `stdio` or `serve`, to stay and speak MCP."
         )
     elif "signal 9" in how:
         advice = "It was killed from outside: the machine may be short of memory."
-    if not seen.stderr and not seen.stray:
+    if silent:
         advice = f"It said nothing. {advice}"
     return Finding(
         "TL206",
@@ -108,7 +109,7 @@ def _ended(spec: ServerSpec, text: str, seen: Witness) -> Finding:
 def _silent(spec: ServerSpec, seen: Witness) -> Finding:
     words = f"{seen.stderr}\n{seen.stray}"
     waited = f"no answer within {spec.start_timeout:g} s."
-    runner = Path(spec.command).name in DOWNLOADERS
+    runner = bool(runner_of(spec)[0])
     # While a runner fetches, it has no program of its own below it yet; the server that it starts later may use the
     # network for its own ends.
     fetching = seen.activity.connections > 0 and seen.activity.children == 0
@@ -118,8 +119,8 @@ def _silent(spec: ServerSpec, seen: Witness) -> Finding:
         return Finding(
             "TL209",
             _with_words(f"{waited} {doing}.", spec, seen),
-            f"Run it once by hand, until it waits for input: then it is there. Or raise `start_timeout` under "
-            f"[servers.{spec.name}].",
+            "A gateway waits for it. To see how far it is, run it once by hand, until it waits for input; or give it "
+            "longer here: --timeout.",
             server=spec.name,
             command=shown_command({"command": spec.command, "args": list(spec.args)}),
         )
@@ -139,7 +140,7 @@ def _silent(spec: ServerSpec, seen: Witness) -> Finding:
 
 def _with_words(text: str, spec: ServerSpec, seen: Witness) -> str:
     said = seen.stderr or seen.stray
-    return f"{text} It said: {excerpt(said, spec)}" if said else text
+    return f"{text} It said: {excerpt(cause_of(said) or said, spec)}" if said else text
 
 
 def _bare(text: str, spec: ServerSpec) -> str:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from trunkline.upstream.download import descendants
 from trunkline.upstream.process import Process, Warden
 
 KEPT = 64 * 1024
@@ -108,21 +109,6 @@ def activity_of(pid: int) -> Activity:
     sockets = {inode for one in (pid, *below) for inode in sockets_of(one)}
     busy = sum(inode in sockets for _, state, inode in tcp_sockets() if state in _BUSY)
     return Activity(len(below), busy)
-
-
-def descendants(pid: int) -> list[int]:
-    """Every program below this one."""
-    parents: dict[int, int] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError, IndexError):
-            # The name, in brackets, may hold anything; what follows the last bracket is plain.
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-    found: list[int] = []
-    level = [pid]
-    while level:
-        level = [child for child, parent in parents.items() if parent in level and child not in found]
-        found += level
-    return found
 
 
 def sockets_of(pid: int) -> set[str]:

@@ -130,6 +130,46 @@ _TOKENS = re.compile(
 )
 
 
+_ERROR = re.compile(r"^(?:Uncaught )?[\w.]*(?:Error|Exception|Exit|Interrupt|Invalid|panic)\w*(?: \[\w+\])?: .*\S")
+_CAUSE = re.compile(r"^\s*\[cause\]: (.*\S)")
+_NAME = r"[\"'`]?([A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9])[\"'`]?"
+_UNSET = re.compile(
+    r"^KeyError: '([A-Z][A-Z0-9_]{2,})'$"
+    rf"|\b(?i:missing|required?|requires|set|provide|define|specify|needs?|no)\b[^.\n]{{0,60}}?(?<![\w/]){_NAME}(?![\w/])"
+    rf"|(?<![\w/]){_NAME}(?![\w/])[^.\n]{{0,40}}?\b(?:missing|required|undefined|unset|not set"
+    r"|(?:is|was|are|be|been) (?:not |un)?(?:set|defined|provided|found|configured|empty))\b",
+    re.MULTILINE,
+)
+"""A variable that a program misses, by the ways in which programs say so."""
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|PAT$")
+
+
+def cause_of(text: str) -> str:
+    """The line of a Python or Node error that says what was wrong, and its cause; not where, nor what threw it."""
+    lines = text.splitlines()
+    errors = [line for line in lines if _ERROR.match(line)]
+    causes = [found[1] for line in lines if (found := _CAUSE.match(line))]
+    return "\n".join([*errors[-1:], *causes[-1:]])
+
+
+def missing_variable(text: str, spec: ServerSpec) -> Finding | None:
+    """The variable that a program wanted and did not get, with how to give it."""
+    for found in _UNSET.finditer(text):
+        name = next(filter(None, found.groups()))
+        if name in spec.env:
+            continue
+        start = text.rfind("\n", 0, found.start()) + 1
+        line = text[start:].partition("\n")[0]
+        secret = bool(_SECRET_NAME.search(name))
+        value = f"${{secret:{spec.name}.{name}}}" if secret else "…"
+        where = f"under [servers.{spec.name}]: no other variable of yours is passed on."
+        advice = f'Write env = {{ {name} = "{value}" }} {where}'
+        command = f"trunkline secret set {spec.name}.{name}" if secret else ""
+        seen = f"it wants the variable {name}. It said: {excerpt(cause_of(text) or line, spec)}"
+        return Finding("TL214", seen, advice, server=spec.name, command=command)
+    return None
+
+
 def meaning_of(text: str, spec: ServerSpec) -> Finding | None:
     """What the words of a program that failed say, if they say anything that is known."""
     for meaning in _MEANINGS:
@@ -137,9 +177,11 @@ def meaning_of(text: str, spec: ServerSpec) -> Finding | None:
         if found:
             start = text.rfind("\n", 0, found.start()) + 1
             line = text[start:].partition("\n")[0]
+            if line.lstrip().startswith("throw "):
+                line = cause_of(text) or line
             seen = f"{meaning.seen} It said: {excerpt(line, spec)}"
             return Finding(meaning.code, seen, meaning.advice, server=spec.name)
-    return None
+    return missing_variable(text, spec)
 
 
 def finding_of(code: str, seen: str, advice: str, spec: ServerSpec) -> Finding:

@@ -149,11 +149,18 @@ class App:
             request.answer(200, b'{"status":"ok"}', [JSON])
             return
         views = self._relay.servers()
-        ready = not self.draining and not (views and all(view.state is State.STARTING for view in views))
-        body: dict[str, object] = {"status": "ready" if ready else "draining" if self.draining else "starting"}
+        status = "draining" if self.draining else _readiness({view.state for view in views} - {State.STOPPED})
+        body: dict[str, object] = {"status": status}
         if self._guard.authorize(request.headers) is not None:
             body["servers"] = {view.name: {"state": view.state.value, "reason": view.reason} for view in views}
-        request.answer(200 if ready else 503, encode(body), [JSON])
+        request.answer(200 if status == "ready" else 503, encode(body), [JSON])
+
+
+def _readiness(states: set[State]) -> str:
+    """`ready` when some server can take calls, or none is configured; else whether one may yet come."""
+    if not states or states & {State.READY, State.DEGRADED}:
+        return "ready"
+    return "starting" if State.STARTING in states else "unavailable"
 
 
 @asynccontextmanager

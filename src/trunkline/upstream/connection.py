@@ -37,6 +37,8 @@ class ConnectionEvents:
     exclusive: bool = False
     """Every call on it is one user's, so that its questions can only be that user's."""
     capabilities: bytes = b"{}"
+    downloading: Callable[[], None] = lambda: None
+    """Called once when the server has to be downloaded before it starts."""
 
 
 class Connection(Protocol):
@@ -81,6 +83,16 @@ class Connection(Protocol):
     async def close(self) -> None:
         """End it, politely if the server lets us."""
         ...
+
+
+class NotModernError(UnreachableError):
+    """A server that was to speak the modern era does not."""
+
+    def __init__(self, spec: ServerSpec) -> None:
+        super().__init__(
+            f"Server {spec.name!r} does not speak 2026-07-28.",
+            hint="Leave its `era` out." if spec.era == "modern" else "It did before; now it is asked anew.",
+        )
 
 
 def discover_params() -> bytes:

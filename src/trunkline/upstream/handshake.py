@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from trunkline.config.options import ServerSpec
-from trunkline.errors import UnreachableError, UpstreamError
+from trunkline.errors import UnreachableError, UpstreamError, UpstreamTimeoutError
 from trunkline.model import Introduction, Reply
 from trunkline.upstream.address import Address
 from trunkline.upstream.connection import (
+    NotModernError,
     checked_reply,
     discover_params,
     initialize_params,
@@ -41,25 +42,26 @@ class Handshake:
         name = self._spec.name
         if era != "legacy":
             self._address.speak(MODERN_VERSIONS[0])
-            reply, status = await self._probe()
+            reply, status = await self._probe(only=era == "modern")
             if reply is not None and speaks_modern(reply, over_http=True, status=status):
                 if reply.error:
                     raise UnreachableError(f"Server {name!r} refused: {reply.error[:200].decode()}")
                 return modern_introduction(name, reply.result)
             if era == "modern":
-                raise UnreachableError(f"Server {name!r} does not speak 2026-07-28.")
+                raise NotModernError(self._spec)
         self._address.speak("")
         return await self._initialize(capabilities)
 
-    async def _probe(self) -> tuple[Message | None, int]:
-        limit = min(PROBE_TIMEOUT, self._spec.start_timeout)
+    async def _probe(self, *, only: bool) -> tuple[Message | None, int]:
+        """Ask in the modern way; where `only` that will do, the answer may come as late as a server may start."""
+        limit = self._spec.start_timeout if only else min(PROBE_TIMEOUT, self._spec.start_timeout)
         exchange = self._own("server/discover", discover_params(), limit)
         exchange.start_clock()
         try:
             response = await self._post(exchange)
             if response.status in (307, 308):
                 self._address.follow(response)
-                return await self._probe()
+                return await self._probe(only=only)
             if response.status in (401, 403):
                 message_of(self._spec.name, response, in_session=False)
             if response.streams:
@@ -68,6 +70,10 @@ class Handshake:
             return read_message(response.body()), response.status
         except UnreachableError:
             raise
+        except UpstreamTimeoutError as error:
+            if not only:
+                return None, 0  # a legacy server may well keep silent
+            raise UnreachableError(f"Server {self._spec.name!r} did not answer within {limit:g} s.") from error
         except (UpstreamError, ValueError):
             return None, 0
         finally:

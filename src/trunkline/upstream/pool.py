@@ -18,7 +18,7 @@ from trunkline.config.options import ServerSpec
 from trunkline.errors import AuthorizationNeededError, BusyError, UnreachableError, UpstreamError
 from trunkline.model import EVERYONE, Answer, Caller, Scope
 from trunkline.tasks import Tasks, open_tasks
-from trunkline.upstream.connection import Connection, ConnectionEvents
+from trunkline.upstream.connection import Connection, ConnectionEvents, NotModernError
 from trunkline.upstream.http import HttpConnection
 from trunkline.upstream.http1 import HttpClient
 from trunkline.upstream.local import connect_local
@@ -68,6 +68,8 @@ class PoolEvents:
     """A connection was opened, or ended by itself."""
     ask_session: Callable[[str, str, bytes], asyncio.Future[Answer]]
     """Passes a question that belongs to no call to the caller whose session the connection is."""
+    downloading: Callable[[ConnectionKey], None] = lambda _: None
+    """A server has to be downloaded before it starts."""
 
 
 @dataclass(slots=True)
@@ -353,6 +355,7 @@ class Pool:
             ask_owner,
             key.capabilities != b"{}" and key.purpose != "tasks",
             key.capabilities,
+            lambda: self._events.downloading(key),
         )
         try:
             connection = await self._dial(spec, events, spec.era if key.era == "auto" else key.era)
@@ -361,6 +364,8 @@ class Pool:
         except UpstreamError as error:
             if key.era == "legacy" and self._modern.get(key.fingerprint):
                 raise  # only asked whether it also speaks the older way
+            if isinstance(error, NotModernError) and spec.era == "auto":
+                self._modern.pop(key.fingerprint, None)  # it was replaced by another version: ask it anew
             gate.failed(time.monotonic(), str(error), random.random())  # noqa: S311 - jitter
             raise
         if key.era == "auto":

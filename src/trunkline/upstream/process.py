@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -26,6 +27,7 @@ INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL
 """The only variables a server gets besides those it is configured with."""
 
 LAST_WORDS = 64 * 1024
+TOO_MANY_FILES = os.strerror(errno.EMFILE)
 
 
 def child_environment(configured: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
@@ -87,7 +89,11 @@ class Warden:
         self._running: dict[int, Process] = {}
         self._starting: dict[int, asyncio.Future[int]] = {}
         self._count = 0
+        self.fetched: set[str] = set()
+        """Packages that need not be downloaded any more."""
         self._buffer = b""
+        self._unsent: deque[tuple[bytes, list[int]]] = deque()
+        """Requests that wait for room on the link, with the streams that go along."""
 
     async def spawn(
         self,
@@ -108,13 +114,13 @@ class Warden:
             )
         if cwd and not os.path.isdir(cwd):  # noqa: ASYNC240 - one look at the disk, at a start
             raise UnreachableError(f"Server {name!r} cannot be started: there is no folder {cwd!r}.")
-        self._ensure_running(loop)
         self._count += 1
         process = Process(self._count, name, self)
         theirs: list[int] = []
         ours: list[BinaryIO] = []
         try:
-            (in_read, in_write), (out_read, out_write), (err_read, err_write) = os.pipe(), os.pipe(), os.pipe()
+            self._ensure_running(loop)
+            in_read, in_write, out_read, out_write, err_read, err_write = _pipes()
             theirs = [in_read, out_write, err_write]
             ours = [os.fdopen(in_write, "wb", 0), os.fdopen(out_read, "rb", 0), os.fdopen(err_read, "rb", 0)]
             process.stdin, _ = await loop.connect_write_pipe(asyncio.Protocol, ours[0])
@@ -123,22 +129,21 @@ class Warden:
             process.transports.append((await loop.connect_read_pipe(lambda: _Words(process), ours[2]))[0])
             started = self._starting[process.number] = loop.create_future()
             self._running[process.number] = process
-            request = {
-                "op": "spawn",
-                "number": process.number,
-                "argv": [found, *argv[1:]],
-                "env": dict(env),
-                "cwd": cwd,
-            }
-            self._send(request, theirs)
+            command = [found, *argv[1:]]
+            request = {"op": "spawn", "number": process.number, "argv": command, "env": dict(env), "cwd": cwd}
+            sent, theirs = theirs, []
+            self._send(request, sent)
             async with asyncio.timeout(10):
                 process.pid = await started
             return process
-        except (OSError, TimeoutError) as error:
-            raise UnreachableError(f"Server {name!r} cannot be started: {error}.") from error
+        except TimeoutError as error:
+            raise UnreachableError(f"Server {name!r} cannot be started: nothing happened for 10 s.") from error
+        except OSError as error:
+            why = error.strerror or str(error)
+            hint = "Allow more: `ulimit -n`, or LimitNOFILE of its service." if why == TOO_MANY_FILES else ""
+            raise UnreachableError(f"Server {name!r} cannot be started: {why}.", hint=hint) from error
         finally:
-            for stream in theirs:
-                os.close(stream)
+            _close(theirs)
             self._starting.pop(process.number, None)
             if not process.pid:
                 self._give_up(process)
@@ -167,9 +172,14 @@ class Warden:
     def close(self) -> None:
         """Let go: the warden ends every server, then itself."""
         if self._link is not None:
-            asyncio.get_running_loop().remove_reader(self._link)
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._link)
+            loop.remove_writer(self._link)
             self._link.close()
             self._link = None
+        for _, streams in self._unsent:
+            _close(streams)
+        self._unsent.clear()
 
     async def closed(self) -> None:
         """Wait, not for ever, until the warden is gone."""
@@ -185,8 +195,9 @@ class Warden:
         if self._link is not None:
             return
         ours, its = socket.socketpair()
-        ours.setblocking(False)
-        with its:
+        with its, contextlib.ExitStack() as unless_started:
+            unless_started.callback(ours.close)
+            ours.setblocking(False)
             # -I and -S: no site packages, no environment; it starts quickly and stays small.
             self._program = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(SCRIPT), str(its.fileno())],
@@ -196,20 +207,38 @@ class Warden:
                 env={},
                 start_new_session=True,
             )
+            unless_started.pop_all()
         self._link = ours
         loop.add_reader(ours, self._receive)
 
     def _send(self, request: dict[str, Any], streams: list[int] | None = None) -> None:
+        """Send a request, now or when there is room; its streams are closed once they are there."""
         if self._link is None:
+            _close(streams or [])
             return
-        data = json.dumps(request).encode() + b"\n"
+        self._unsent.append((json.dumps(request).encode() + b"\n", streams or []))
+        if len(self._unsent) == 1:
+            self._send_unsent()
+
+    def _send_unsent(self) -> None:
+        link = self._link
+        assert link is not None
+        loop = asyncio.get_running_loop()
         try:
-            # A message fits the socket's buffer; the warden reads at once or is dead.
-            sent = socket.send_fds(self._link, [data], streams or [])
-            while sent < len(data):
-                sent += self._link.send(data[sent:])
-        except OSError as error:
-            raise UnreachableError("The process that starts servers does not answer.") from error
+            while self._unsent:
+                data, streams = self._unsent[0]
+                sent = socket.send_fds(link, [data], streams) if streams else link.send(data)
+                # The streams went with the first byte, and the rest must follow: half a request would spoil the next.
+                _close(streams)
+                if sent < len(data):
+                    self._unsent[0] = data[sent:], []
+                else:
+                    self._unsent.popleft()
+            loop.remove_writer(link)
+        except BlockingIOError:
+            loop.add_writer(link, self._send_unsent)
+        except OSError:
+            self._lost()
 
     def _receive(self) -> None:
         link = self._link
@@ -270,6 +299,23 @@ async def open_warden() -> AsyncGenerator[Warden]:
     finally:
         warden.close()
         await warden.closed()
+
+
+def _pipes() -> list[int]:
+    """Three pipes, each its reading end first, or none."""
+    ends: list[int] = []
+    try:
+        for _ in range(3):
+            ends += os.pipe()
+    except OSError:
+        _close(ends)
+        raise
+    return ends
+
+
+def _close(streams: list[int]) -> None:
+    for stream in streams:
+        os.close(stream)
 
 
 class _Words(asyncio.Protocol):

@@ -10,6 +10,7 @@ from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, 
 from trunkline.model import Answer, Introduction, Question, Reply
 from trunkline.upstream.connection import (
     ConnectionEvents,
+    NotModernError,
     answer_when_done,
     checked_reply,
     discover_params,
@@ -21,7 +22,7 @@ from trunkline.upstream.connection import (
     withdrawal,
     write_answer,
 )
-from trunkline.upstream.exchange import Exchange
+from trunkline.upstream.exchange import FOREVER, Exchange
 from trunkline.wire import meta
 from trunkline.wire.envelope import (
     Message,
@@ -72,25 +73,26 @@ class StreamConnection:
         return self.words()
 
     async def open(self, *, era: str) -> None:
-        """Find out how the server speaks, and shake hands where it wants that."""
+        """Find out how the server speaks, and shake hands where it wants that; the caller has a deadline."""
         slow = False
         if era != "legacy":
             try:
-                found = await self._probe(min(PROBE_TIMEOUT, self.spec.start_timeout / 2))
+                # Where only one answer will do, it may come as late as the server may start.
+                found = await self._probe(
+                    FOREVER if era == "modern" else min(PROBE_TIMEOUT, self.spec.start_timeout / 2)
+                )
             except UpstreamTimeoutError:
                 found, slow = None, True
             if found is not None:
                 self.introduction = found
                 return
             if era == "modern":
-                raise UnreachableError(
-                    f"Server {self.spec.name!r} does not speak 2026-07-28.", hint="Leave its `era` out."
-                )
+                raise NotModernError(self.spec)
         params = initialize_params(self.events.capabilities)
-        reply = await self.request(self._own("initialize", params, self.spec.start_timeout))
+        reply = await self.request(self._own("initialize", params, FOREVER))
         if reply.error and slow:
             # It had not been up yet when it was asked, and is no legacy server: now it will say.
-            found = await self._probe(self.spec.start_timeout)
+            found = await self._probe(FOREVER)
             if found is not None:
                 self.introduction = found
                 return

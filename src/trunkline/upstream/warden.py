@@ -8,6 +8,7 @@ for whatever reason, every process below the warden ends.
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import select
@@ -61,7 +62,8 @@ class Warden:
         self.numbers: dict[int, int] = {}
         self.pids: dict[int, int] = {}
         self.buffer = b""
-        self.streams: list[int] = []
+        self.streams: list[list[int]] = []
+        """The streams of each `spawn` that is still being read; those that there was no room for are missing."""
 
     def run(self, woken: int) -> None:
         while True:
@@ -79,43 +81,61 @@ class Warden:
 
     def receive(self) -> bool:
         try:
-            data, streams, _, _ = socket.recv_fds(self.link, 65536, 16)
+            data, streams, flags, _ = socket.recv_fds(self.link, 65536, 3)
         except OSError:
             return False
         if not data:
             return False
         self.buffer += data
-        self.streams += streams
+        if streams or flags & socket.MSG_CTRUNC:
+            self.streams.append(streams)
         *lines, self.buffer = self.buffer.split(b"\n")
         for line in lines:
             request = json.loads(line)
             if request["op"] == "spawn":
-                mine, self.streams = self.streams[:3], self.streams[3:]
-                self.spawn(request, mine)
+                self.spawn(request, self.streams.pop(0))
             else:
                 self.signal(request)
         return True
 
     def spawn(self, request: dict[str, Any], streams: list[int]) -> None:
+        """Start one server; whatever prevents that is this server's failure alone."""
         number = request["number"]
-        failed, fail = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            become(request, streams, fail, self.prctl)
-        os.close(fail)
-        for stream in streams:
-            os.close(stream)
-        reason = b""
-        while piece := os.read(failed, 4096):
-            reason += piece
-        os.close(failed)
+        try:
+            pid, reason = self.fork(request, streams)
+        except OSError as error:
+            pid, reason = 0, error.strerror or str(error)
+        finally:
+            for stream in streams:
+                os.close(stream)
         if reason:
-            os.waitpid(pid, 0)
-            self.tell(number=number, failed=reason.decode(errors="replace"))
+            self.tell(number=number, failed=reason)
             return
         self.numbers[pid] = number
         self.pids[number] = pid
         self.tell(number=number, pid=pid)
+
+    def fork(self, request: dict[str, Any], streams: list[int]) -> tuple[int, str]:
+        """The new process, or why it did not become the server."""
+        if len(streams) < 3:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        failed, fail = os.pipe()
+        try:
+            pid = os.fork()
+            if pid == 0:
+                become(request, streams, fail, self.prctl)
+        except OSError:
+            os.close(failed)
+            raise
+        finally:
+            os.close(fail)
+        reason = b""
+        with open(failed, "rb", buffering=0) as told:
+            while piece := told.read(4096):
+                reason += piece
+        if reason:
+            os.waitpid(pid, 0)
+        return pid, reason.decode(errors="replace")
 
     def signal(self, request: dict[str, Any]) -> None:
         pid = self.pids.get(request["number"])
@@ -169,6 +189,8 @@ def become(request: dict[str, Any], streams: list[int], fail: int, prctl: Prctl)
         os.execvpe(request["argv"][0], request["argv"], env)
     except OSError as error:
         os.write(fail, (error.strerror or str(error)).encode())
+    except ValueError as error:
+        os.write(fail, str(error).encode(errors="replace"))
     finally:
         os._exit(127)
 

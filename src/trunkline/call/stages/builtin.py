@@ -149,7 +149,7 @@ class BuiltinStage:
         hits = await self._find(call, name.replace("_", " "), view.snapshot, CLOSE)
         close = names.closest(name, (entry.shown for entry in _findable(call, view)), CLOSE)
         close = list(dict.fromkeys((*close, *(hit.tool.shown for hit in hits))))[:CLOSE]
-        told = f"There is no tool {name[:_SHOWN]!r}."
+        told = f"There is no tool {name[:_SHOWN]!r}. {view.snapshot.missing}".rstrip()
         return _failed(
             f"{told} Did you mean {', '.join(close)}?" if close else f"{told} Find one with {builtin.SEARCH}."
         )

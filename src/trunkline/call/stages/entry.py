@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from trunkline.call.stage import Handler
 from trunkline.errors import UnknownNameError
-from trunkline.model import Call, Entry, Reply, Snapshot, State
+from trunkline.model import Call, Entry, Reply, Snapshot
 from trunkline.tool import ToolOptions
 from trunkline.tools.names import did_you_mean
 from trunkline.tools.uri_templates import matches
@@ -83,12 +83,8 @@ def find_resource(uri: str, snapshot: Snapshot) -> Entry | None:
 def unknown(call: Call, snapshot: Snapshot) -> UnknownNameError:
     """The error for a name that nobody has; it says who might have had it."""
     what = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}.get(call.method, "name")
-    away = [
-        f"{view.name} is {view.state.value}" for view in snapshot.servers.values()
-        if view.state not in (State.READY, State.DEGRADED)
-    ]  # fmt: skip
     known = {"tools/call": snapshot.tools, "prompts/get": snapshot.prompts}.get(call.method, snapshot.resources)
-    hints = did_you_mean(call.name, known), f"Not everything is listed: {'; '.join(away)}." if away else ""
+    hints = did_you_mean(call.name, known), snapshot.missing
     return UnknownNameError(f"Unknown {what}: {call.name}", hint=" ".join(filter(None, hints)))
 
 

@@ -34,13 +34,14 @@ SEARCHING = (
 
 TASKS_SINCE = "2025-11-25"
 """The first version with tasks."""
-ALL_CAPABILITIES: dict[str, Any] = {
+OUR_LISTS: dict[str, Any] = {
     "tools": {"listChanged": True},
     "prompts": {"listChanged": True},
     "resources": {"listChanged": True, "subscribe": True},
-    "completions": {},
-    "logging": {},
 }
+"""What is announced in any case: servers come and go, and callers hear of it by what they listen to."""
+THEIR_OWN: dict[str, Any] = {"completions": {}, "logging": {}}
+"""What is announced if a server has it, or may have it once it is there."""
 
 
 class Lists:
@@ -129,7 +130,7 @@ def introduce_modern(view: View) -> bytes:
     bare = _bare_introduction(snapshot)
     own: Members = {
         "supportedVersions": encode(list(MODERN_VERSIONS)),
-        "capabilities": encode(ALL_CAPABILITIES | _extensions(snapshot)),
+        "capabilities": encode(_capabilities(snapshot) | _extensions(snapshot)),
         "resultType": b'"complete"',
         "ttlMs": b"0",
         "cacheScope": b'"private"',
@@ -149,6 +150,15 @@ def introduce_modern(view: View) -> bytes:
     capabilities |= _extensions(snapshot)
     made = own | {"capabilities": encode(capabilities), "_meta": write_members({**said, SERVER_INFO: bare.info})}
     return write_members({**theirs, **made, **spoken})
+
+
+def _capabilities(snapshot: Snapshot) -> dict[str, Any]:
+    """What all servers can do together."""
+    views = snapshot.servers.values()
+    met = [view.introduction.capabilities for view in views if view.introduction is not None]
+    if any(view.state is State.STARTING and view.introduction is None for view in views):
+        return OUR_LISTS | THEIR_OWN
+    return OUR_LISTS | {name: value for name, value in THEIR_OWN.items() if any(name in one for one in met)}
 
 
 def _extensions(snapshot: Snapshot) -> dict[str, Any]:
@@ -171,7 +181,9 @@ def introduce_legacy(view: View, version: str, introduction: Introduction | None
         text = instructions(view)
         own: Members = {
             "protocolVersion": encode(version),
-            "capabilities": encode(ALL_CAPABILITIES | _tasks(any(map(runs_tasks, snapshot.servers.values())), version)),
+            "capabilities": encode(
+                _capabilities(snapshot) | _tasks(any(map(runs_tasks, snapshot.servers.values())), version)
+            ),
             "serverInfo": OWN_INFO,
         }
         return write_members(own | ({"instructions": encode(text)} if text else {}))
