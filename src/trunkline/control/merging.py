@@ -103,7 +103,7 @@ class Catalogue:
         conflicts = gateway.conflicts if named else "first-wins"
         while True:
             clashing = {
-                unit.name: [entry.name for entry in unit.entries[kind].values() if entry.shown in wanted]
+                unit.name: [entry.name for entry in unit.entries[kind] if entry.shown in wanted]
                 for unit in units
                 if not wanted.isdisjoint(unit.tables.get(kind, ()))
             }
@@ -177,9 +177,9 @@ def _wanted_by_several(units: Iterable[_Unit], kind: Kind) -> set[str]:
         table = unit.tables.get(kind, NOTHING)
         wanted |= seen.intersection(table)
         seen.update(table)
-        entries = unit.entries.get(kind, NOTHING)
+        entries = unit.entries.get(kind, ())
         if len(entries) > len(table):
-            counts = Counter(entry.shown for entry in entries.values())
+            counts = Counter(entry.shown for entry in entries)
             wanted.update(name for name, count in counts.items() if count > 1)
     return wanted
 
@@ -216,8 +216,7 @@ class _Unit:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.entries: dict[Kind, dict[str, Entry]] = {}
-        """By the server's own name."""
+        self.entries: dict[Kind, Collection[Entry]] = {}
         self.tables: dict[Kind, Table] = {}
         """By the shown name."""
         self.problems: dict[Kind, list[str]] = {}
@@ -274,11 +273,11 @@ class _Unit:
                 entries[name] = entry
             yield
         self._read[kind], self.problems[kind] = read, problems
-        before = self.entries.get(kind, {})
-        if len(before) == len(entries) and all(map(is_, before.values(), entries.values())):
+        before = self.entries.get(kind, ())
+        if len(before) == len(entries) and all(map(is_, before, entries.values())):
             return
-        self.entries[kind] = entries
-        self.tables[kind] = {entry.shown: entry for entry in entries.values()}
+        table = self.tables[kind] = {entry.shown: entry for entry in entries.values()}
+        self.entries[kind] = table.values() if len(table) == len(entries) else tuple(entries.values())
         self._made[kind] = {offered[name].text: entry for name, entry in entries.items()}
         self._offer = None
 
@@ -289,10 +288,11 @@ class _Unit:
             if known is not None:
                 if (known.shown, known.members, known.for_askable) == (shown, members, item.for_askable):
                     return known
-                known = _shown_as(known, shown, kind)
-                return dataclasses.replace(known, members=members, for_askable=item.for_askable)
+                text = _definition(item.text, name, shown, known.options)
+                changes: dict[str, Any] = {"members": members, "for_askable": item.for_askable}
+                return dataclasses.replace(known, shown=shown, definition=text, **changes)
             if kind is not Kind.TOOL:
-                text = item.text if shown == name else renamed(item.text, shown)
+                text = _definition(item.text, name, shown)
                 return Entry(shown, self.name, name, text, members=members, for_askable=item.for_askable)
             entry = _tool(self.name, name, shown, item.text, self._options(name), infer)
             if members or item.for_askable:
@@ -315,9 +315,7 @@ class _Unit:
         if self._offer is None or self._offer[0] != changes:
             tables: dict[Kind, Table] = {kind: table for kind, table in self.tables.items() if table}
             for kind, shown in changes.items():
-                moved = (
-                    _shown_as(entry, shown.get(entry.name, entry.shown), kind) for entry in self.entries[kind].values()
-                )
+                moved = (_shown_as(entry, shown.get(entry.name, entry.shown), kind) for entry in self.entries[kind])
                 tables[kind] = {entry.shown: entry for entry in moved if entry.shown}
             self._offer = changes, Offer(self.name, tables)
         return self._offer[1]
@@ -383,9 +381,6 @@ def _over(first: ToolOptions, then: ToolOptions) -> ToolOptions:
 
 def _tool(unit: str, name: str, shown: str, item: bytes, options: ToolOptions, infer: bool) -> Entry:
     read = read_members(item)
-    definition = item if shown == name else renamed(item, shown)
-    if options is not NO_OPTIONS:
-        definition = _annotated(definition, options)
     headers: Mapping[tuple[str, ...], str] = (
         header_map(decode(read.get("inputSchema", b"{}"))) if b"x-mcp-header" in item else NOTHING
     )
@@ -401,7 +396,7 @@ def _tool(unit: str, name: str, shown: str, item: bytes, options: ToolOptions, i
         shown,
         unit,
         name,
-        definition,
+        _definition(item, name, shown, options),
         headers,
         annotations.is_safe_to_retry(said),
         app_only=app_only,
@@ -436,6 +431,12 @@ def _app(members: Members) -> tuple[str, bool]:
 def renamed(item: bytes, shown: str) -> bytes:
     """A definition under another name."""
     return write_members({**read_members(item), "name": encode(shown)})
+
+
+def _definition(item: bytes, name: str, shown: str, options: ToolOptions = NO_OPTIONS) -> bytes:
+    """What lists show: what the server sent, to the byte, but for the shown name and what the operator says."""
+    definition = item if shown == name else renamed(item, shown)
+    return definition if options is NO_OPTIONS else _annotated(definition, options)
 
 
 def _annotated(definition: bytes, options: ToolOptions) -> bytes:
