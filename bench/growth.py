@@ -25,7 +25,7 @@ from typing import Any
 
 import psutil
 
-from trunkline.config.options import Config, SearchSection, ServerSpec
+from trunkline.config.options import Config, GatewayConfig, SearchSection, ServerSpec
 from trunkline.hub import Hub, open_hub
 from trunkline.search import finder as _finder  # noqa: F401  what is imported late would be measured
 
@@ -38,6 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--servers", type=int, default=1000)
     parser.add_argument("--tools", type=int, default=50, help="of each server, where lists change and calls are made")
+    parser.add_argument("--changes", type=int, default=20, help="lists that change")
     parser.add_argument("--smallest", action="store_true", help="a few servers, to see that it runs")
     parser.add_argument("--only", action="store_true", help="the servers and tools that are given, in this process")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
@@ -46,9 +47,9 @@ def main() -> None:
         asyncio.run(Servers(options.tools).serve())
         return
     if options.smallest:
-        options.servers, options.tools = 10, 10
+        options.servers, options.tools, options.changes = 10, 10, 3
     if options.only:
-        print(json.dumps(asyncio.run(measure(options.servers, options.tools, changes=3 if options.smallest else 20))))
+        print(json.dumps(asyncio.run(measure(options.servers, options.tools, changes=options.changes))))
         return
     found: dict[str, Any] = {}
     sizes = [(1, 10), (options.servers, 10), (options.servers, options.tools)]
@@ -57,6 +58,7 @@ def main() -> None:
     for servers, tools in sizes:
         # Memory that one scene left behind would be counted for the next.
         command = [sys.executable, __file__, "--only", "--servers", str(servers), "--tools", str(tools)]
+        command += ["--changes", str(options.changes)]
         lines = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
         print("\n".join(lines[:-1]))
         found[f"{servers}x{tools}"] = json.loads(lines[-1])
@@ -112,14 +114,14 @@ async def cost_of_changes(hub: Hub, scene: Scene, times: int) -> float:
     return sorted(costs)[len(costs) // 2]
 
 
-async def cost_of_calls(hub: Hub, times: int = 1000) -> float:
-    names = list(hub.snapshot.tools)
-    chosen = [names[number * len(names) // times % len(names)] for number in range(times)]
+async def cost_of_calls(hub: Hub, times: int = 300) -> float:
+    """The best of several rounds of calls at one server: what differs is what else there is."""
+    names = list(hub.snapshot.offers["s0"].tools)[:10]
     best = float("inf")
-    for _ in range(3):
+    for _ in range(10):
         begun = time.process_time()
-        for name in chosen:
-            await hub.call(name, {"id": "1", "text": "hello"})
+        for number in range(times):
+            await hub.call(names[number % len(names)], {"id": "1", "text": "hello"})
         best = min(best, (time.process_time() - begun) / times)
     return best
 
@@ -164,7 +166,12 @@ class Scene:
         # Without checks of health, which cost the same whatever lists do.
         url = f"http://127.0.0.1:{self.port}"
         servers = {f"s{n}": ServerSpec(f"s{n}", url=f"{url}/s{n}", health_interval=0) for n in range(self.count)}
-        config = Config(servers=servers, home=self.home, search=SearchSection(strategy="bm25"))
+        config = Config(
+            servers=servers,
+            home=self.home,
+            search=SearchSection(strategy="bm25"),
+            gateway=GatewayConfig(namespace="always"),  # one server alone would be passed through as it is
+        )
         async with open_hub(config) as hub:
             keeping = asyncio.create_task(hub.relay.keep_index())
             try:
