@@ -99,7 +99,7 @@ class BuiltinStage:
     def _tell_named(self, answer: dict[str, Any], wanted: Sequence[str], call: Call, view: View) -> None:
         """Whole definitions, of the tools that there are."""
         known = {name: entry for name in wanted if (entry := _findable_tool(name, call, view)) is not None}
-        answer["tools"] += [whole(entry) for entry in known.values()]
+        answer["tools"] += [whole(entry) for entry in {entry.shown: entry for entry in known.values()}.values()]
         unknown = [name[:_SHOWN] for name in wanted if name not in known]
         if unknown:
             answer["unknown"] = unknown
