@@ -16,11 +16,12 @@ from trunkline.config.reading import find_file, load
 from trunkline.control.history import History
 from trunkline.control.registry import Changed
 from trunkline.errors import ConfigError, InvalidArgumentsError, ServerRefusedError
-from trunkline.model import Call, Entry, Scope, ServerView, Snapshot, View
+from trunkline.model import Call, Entry, Kind, Scope, ServerView, Snapshot, View
 from trunkline.questions.bridge import AnswerHandler, LocalAnswers
 from trunkline.questions.manager import ElicitationManager
 from trunkline.relay import Edge, Relay, open_relay
 from trunkline.tool import Annotations, Safety, ToolResult
+from trunkline.tools.names import meaning
 from trunkline.upstream.connection import CLIENT_INFO
 from trunkline.wire import meta
 from trunkline.wire.era import MODERN_VERSIONS
@@ -178,7 +179,7 @@ class Hub:
 
     def annotations(self, tool: str) -> Annotations | None:
         """How a tool behaves, as far as is known; `None` when there is no such tool."""
-        entry = self.snapshot.tools.get(tool)
+        entry = meaning(tool, Kind.TOOL, self.snapshot)
         return entry.annotations if entry is not None else None
 
     @property

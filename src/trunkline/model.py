@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from trunkline.tool import NO_OPTIONS, UNKNOWN, Annotations, ToolOptions
 
@@ -208,7 +208,7 @@ class Entry:
     """The server's own name (or address) for it."""
     definition: bytes
     """What lists show: the server's own bytes, but for the shown name."""
-    headers: Mapping[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+    headers: Mapping[tuple[str, ...], str] = field(default_factory=_nothing)
     """Arguments that travel in headers as well."""
     safe_to_repeat: bool = False
     """The tool only reads, whoever says so, or its server or operator says that calling twice is like calling once."""
@@ -254,6 +254,8 @@ class Listing:
     """Why the list is incomplete; empty when it is whole."""
     for_askable: tuple[bytes, ...] = ()
     """What a legacy server lists only to callers that it may ask something."""
+    dropped: str = ""
+    """What was left out because nothing can be made of it; empty when nothing was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,29 +278,102 @@ class ServerView:
     """Whether it outlives a call, so that a task can go on in it."""
 
 
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """What one server, or one group, offers as callers see it: the same object for as long as nothing of it changes.
+
+    So whoever makes something of it can keep that, and makes it anew only for what changed.
+    """
+
+    server: str
+    tables: Mapping[Kind, Mapping[str, Entry]] = field(default_factory=_nothing)
+    """Everything of each kind, by the shown name."""
+
+    def table(self, kind: Kind) -> Mapping[str, Entry]:
+        """Everything of one kind, by the shown name."""
+        return self.tables.get(kind, NOTHING)
+
+    @property
+    def tools(self) -> Mapping[str, Entry]:
+        """Its tools, by the shown name."""
+        return self.tables.get(Kind.TOOL, NOTHING)
+
+    @cached_property
+    def members(self) -> tuple[str, ...]:
+        """Of a group: the servers that offer something of it."""
+        entries = (entry for table in self.tables.values() for entry in table.values())
+        return tuple(dict.fromkeys(member for entry in entries for member in entry.members))
+
+    @cached_property
+    def own(self) -> Mapping[Kind, Mapping[str, Entry]]:
+        """Everything of each kind, by the server's own name for it."""
+        return {kind: {entry.name: entry for entry in table.values()} for kind, table in self.tables.items()}
+
+    @cached_property
+    def for_some(self) -> bool:
+        """Whether some of its tools are not for every caller."""
+        return any(tool.app_only or tool.for_askable for tool in self.tools.values())
+
+    @cached_property
+    def for_models(self) -> int:
+        """How many of its tools models may see."""
+        return sum(not tool.app_only for tool in self.tools.values()) if self.for_some else len(self.tools)
+
+    @cached_property
+    def pages(self) -> Mapping[str, Entry]:
+        """Resources that its tools point to: the pages of MCP Apps."""
+        return {
+            tool.page: Entry(tool.page, tool.server, tool.page, b"", members=tool.members)
+            for tool in self.tools.values()
+            if tool.page
+        }
+
+
+Made = TypeVar("Made")
+
+
+class PerOffer(Generic[Made]):
+    """What is made of each offer, once, and kept for as long as the offer is there."""
+
+    def __init__(self, make: Callable[[Offer], Made]) -> None:
+        self._make = make
+        self._made: dict[Offer, Made] = {}
+
+    def over(self, offers: Iterable[Offer]) -> Collection[Made]:
+        """What is made of these, in their order; what was made of others is forgotten."""
+        known, make = self._made, self._make
+        self._made = {offer: known[offer] if offer in known else make(offer) for offer in offers}
+        return self._made.values()
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """What the data path knows at one moment; a call reads one from entry to exit."""
 
     version: int = 0
     servers: Mapping[str, ServerView] = field(default_factory=dict[str, ServerView])
+    offers: Mapping[str, Offer] = field(default_factory=dict[str, Offer])
+    """What there is, by the server or group that offers it."""
     tools: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
     prompts: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
     resources: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
     templates: tuple[Entry, ...] = ()
-    aliases: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
-    """Tools by the server's own name, where only one server has it: MCP Apps know no other."""
-    unlisted: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
-    """Resources that a tool points to and no list shows: the pages of MCP Apps."""
     bare: str = ""
     """The one server that is shown as itself; empty when several are merged."""
+    prefixes: Set[str] = frozenset()
+    """What stands before the names of tools of servers that are or were there: no other server's name begins so."""
     problems: tuple[str, ...] = ()
     """Names that could not be shown, and why."""
+    meant: dict[tuple[Kind, str], Entry] = field(default_factory=dict[tuple[Kind, str], Entry], compare=False)
+    """What names that are not shown were found to mean."""
 
     @cached_property
-    def by_key(self) -> Mapping[str, Entry]:
-        """Tools by server and own name, which they keep whatever they are shown as."""
-        return {f"{entry.server}/{entry.name}": entry for entry in self.tools.values()}
+    def unlisted(self) -> Mapping[str, Entry]:
+        """Resources that a tool points to and no list shows: the pages of MCP Apps."""
+        found: dict[str, Entry] = {}
+        for offer in self.offers.values():
+            found.update(offer.pages)
+        return found
 
     @property
     def missing(self) -> str:

@@ -84,7 +84,7 @@ class Relay:
         self.config = config
         self._tasks, self._edge = tasks, edge
         self._mounted: dict[str, ServerSpec] = {}
-        self._registry = Registry(config, self._learn)
+        self._registry = Registry(config, tasks, self._learn)
         self._views = Views(config)
         self._fleet = Fleet(self._registry, ListStore(config.home), tasks)
         self._searching = ToolSearch(config.search, config.home, tasks)
@@ -173,11 +173,12 @@ class Relay:
     async def ready(self, seconds: float) -> None:
         """Wait until every server was reached or failed once, at most so long."""
         await self._fleet.ready(seconds)
+        await self._registry.published()
 
     async def settle(self) -> None:
         """Wait a moment for servers of which nothing is known yet, and have stale lists read again."""
         await self._registry.settle(self.config.gateway.settle)
-        await self._fleet.refresh()
+        self._fleet.refresh()
 
     async def introduction_for(self, scope: Scope, caller: Caller) -> Introduction | None:
         """What the one server of bare mode says of itself to such a caller; `None` when nothing is known of it."""
@@ -303,12 +304,14 @@ class Relay:
         left = await self._fleet.dismiss(wanted)
         for name in left:
             self.tallies.forget(name)
+        await self._registry.published()  # whoever comes back under its name starts afresh
         self._searching = self._searching.configured(config.search)
         self.config = config
         came = self._fleet.enlist(wanted)
         self._join()
         self._views.configure(config)
         self._registry.configure(config)
+        await self._registry.published()
         news = [f"{'changed' if name in wanted else 'removed'} {name}" for name in left]
         return news + [f"added {name}" for name in came if name not in left]
 
@@ -323,6 +326,7 @@ class Relay:
         supervisor = self._fleet.supervisor(name)
         if supervisor is not None:  # nobody unmounted it meanwhile
             await supervisor.first_try.wait()
+            await self._registry.published()
 
     async def unmount(self, name: str) -> None:
         """Let go of a mounted server; its calls under way end."""

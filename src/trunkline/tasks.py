@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Coroutine
+import time
+from collections.abc import AsyncGenerator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from trunkline.errors import TrunklineError
 
 log = logging.getLogger("trunkline")
+
+_SLICE = 0.005
+"""Seconds of work after which others have their turn."""
 
 
 class Tasks:
@@ -51,3 +55,12 @@ async def open_tasks() -> AsyncGenerator[Tasks]:
         yield tasks
     finally:
         await tasks.close()
+
+
+async def in_slices(steps: Iterable[object]) -> None:
+    """Do long work step by step, and let others have their turn meanwhile."""
+    until = time.monotonic() + _SLICE
+    for _ in steps:
+        if time.monotonic() > until:
+            await asyncio.sleep(0)
+            until = time.monotonic() + _SLICE

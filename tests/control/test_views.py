@@ -13,6 +13,7 @@ from trunkline.control.merging import join_servers
 from trunkline.control.views import Views
 from trunkline.errors import UnknownNameError
 from trunkline.model import Kind, Listing, ServerView, Snapshot, State, View
+from trunkline.tools.names import meaning
 
 Json = dict[str, Any]
 
@@ -65,8 +66,9 @@ def test_an_alias_goes_with_its_tool() -> None:
     whole = seen("", ONE, TWO)
     narrow = seen("p", ONE, TWO, profiles={"p": {"hidden": ["one__write"]}})
 
-    assert list(whole.snapshot.aliases) == ["write"]
-    assert narrow.snapshot.aliases == {}
+    assert meaning("write", Kind.TOOL, whole.snapshot) is whole.snapshot.tools["one__write"]
+    assert meaning("write", Kind.TOOL, narrow.snapshot) is None
+    assert meaning("read", Kind.TOOL, whole.snapshot) is None
 
 
 def test_a_page_of_an_app_goes_with_its_tool() -> None:

@@ -14,7 +14,9 @@ import aiohttp
 import pytest
 
 from tests.harness import TESTS, Heard, LegacyCaller, ModernCaller, faulty, faulty_http, gateway, make_config, until
+from tests.search.scene import servers, shelf, tool
 from trunkline.gateway.serve import Gateway, open_gateway
+from trunkline.model import Kind
 
 UNAVAILABLE = "dev.trunkline/unavailable"
 Request = Callable[..., Awaitable[Heard]]
@@ -396,3 +398,84 @@ async def test_a_changed_configuration_is_heard_by_those_who_listen(
             methods = {(await stream.next())["method"] for _ in range(3)}
 
     assert "notifications/tools/list_changed" in methods
+
+
+# What a server lists badly.
+
+
+@pytest.mark.parametrize(("answer", "words"), [("null", "null for `tools`"), ('{"a":{}}', "no list for `tools`")])
+async def test_an_answer_without_a_list_is_the_servers_error(
+    tmp_path: Path, http: aiohttp.ClientSession, answer: str, words: str
+) -> None:
+    async with gateway(
+        tmp_path, servers(shelf(tmp_path, "odd", answer), shelf(tmp_path, "one", [tool("read")]))
+    ) as opened:
+        heard = await ModernCaller(opened.url, http).request("tools/list")
+        view = opened.hub.snapshot.servers["odd"]
+
+    assert names(heard) == ["one__read"]
+    assert (view.state.value, words in view.reason) == ("degraded", True)
+    assert words in heard.result["_meta"][UNAVAILABLE]["odd"]
+
+
+async def test_what_is_left_out_of_a_list_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    odd = shelf(tmp_path, "odd", [tool("read"), 7, {"description": "no name"}, tool("read", "another")])
+    async with gateway(tmp_path, servers(odd)) as opened:
+        view = opened.hub.snapshot.servers["odd"]
+
+    told = "Of its tools 3 are left out: 1 with no definition, 1 with no name, 1 with a name that another has."
+    assert list(opened.hub.snapshot.tools) == ["read"]
+    assert (view.state.value, view.reason) == ("ready", told)
+    assert f"Server odd: {told}" in caplog.text
+
+
+async def test_a_list_has_a_bound_on_bytes(tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    endless = {"command": sys.executable, "args": ["-S", "-c", ENDLESS, str(asked)]}
+    async with gateway(tmp_path, {"endless": endless}) as opened:
+        view = opened.hub.snapshot.servers["endless"]
+
+    assert "more than 16 MB" in view.reason
+    assert len(view.lists[Kind.TOOL].items) == 2
+    assert len(asked.read_text()) == 3
+
+
+async def test_callers_hear_who_is_still_starting(
+    tmp_path: Path, http: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow = {"slow": faulty("--start", "hang"), "also": faulty("--start", "hang")}
+    async with open_gateway(make_config(tmp_path, slow, settle=0.0)) as opened:
+        said = await ModernCaller(opened.url, http).request("server/discover")
+
+    assert "slow is starting" in said.result["instructions"]
+    assert "Nothing can be listed yet: still starting: also, slow." in caplog.text
+
+
+async def test_a_first_list_waits_for_the_first_that_has_something(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+    some = {"one": faulty(), "slow": faulty("--start", "hang")}
+    async with open_gateway(make_config(tmp_path, some, settle=0.0)) as opened:
+        listed = await ModernCaller(opened.url, http).request("tools/list")
+
+    assert "one__echo" in names(listed)
+
+
+ENDLESS = r"""
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("method") == "initialize":
+        about = {"serverInfo": {"name": "endless", "version": "1"}, "capabilities": {"tools": {}}}
+        result = {"protocolVersion": "2025-11-25", **about}
+    elif message.get("method") == "tools/list":
+        with open(sys.argv[1], "a") as file:
+            file.write(".")
+        cursor = message.get("params", {}).get("cursor", "") + "x"
+        result = {"tools": [{"name": cursor, "description": "y" * 6_000_000}], "nextCursor": cursor}
+    elif "id" in message:
+        error = {"code": -32601, "message": "no"}
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}), flush=True)
+        continue
+    else:
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""

@@ -22,6 +22,7 @@ from tests.search.scene import (
     tool,
     used,
 )
+from trunkline.tools.names import prefixed
 
 DUCK = "🦆" * 5
 LONG = "x" * 200
@@ -163,3 +164,41 @@ async def test_tools_of_one_name_in_two_servers_are_both_found(tmp_path: Path, h
         told = [(await used(caller, hit["name"])).text for hit in answer["tools"]]
 
     assert sorted(told) == ["one did fly_kite", "two did fly_kite"]
+
+
+@ERAS
+async def test_a_name_that_was_given_out_goes_on_to_work(tmp_path: Path, http: aiohttp.ClientSession, era: str) -> None:
+    one = shelf(tmp_path, "one", [tool("read"), tool("both"), tool("far__away"), tool(LONG)])
+    one.put("prompts", [{"name": "greet"}])
+    two = shelf(tmp_path, "two", [tool("both"), tool("other")])
+    async with gateway(tmp_path, servers(one)) as opened:
+        caller = await requester(opened, http, era)
+        alone = await listed(caller)
+        asked = ["read", "one__read", "one__both", "one__far__away"]
+        first = [(await caller.call(name)).text for name in asked]
+        prompts = [await caller.request("prompts/get", {"name": name}) for name in ("greet", "one__greet")]
+
+        await opened.hub.apply(make_config(tmp_path, servers(one, two)))
+        await opened.hub.ready(10)
+        merged = [name for name in opened.hub.snapshot.tools if name.startswith("one__")]
+        then = [(await caller.call(name)).text for name in [*asked, "far__away", LONG, *merged]]
+        prompts += [await caller.request("prompts/get", {"name": name}) for name in ("greet", "one__greet")]
+        several = await caller.call("both")
+
+    assert alone == ["read", "both", "far__away", LONG]
+    assert first == ["one did read", "one did read", "one did both", "one did far__away"]
+    assert then[:6] == [*first, "one did far__away", f"one did {LONG}"]
+    assert then[6:] == [f"one did {name}" for name in alone]
+    assert all("result" in prompt.message for prompt in prompts)
+    assert "one__both, two__both" in several.error["message"]
+
+
+async def test_a_whole_name_is_found_however_it_was_shortened(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+    names = ["x" * 64, "ä" * 3, "read"]
+    async with gateway(tmp_path, servers(shelf(tmp_path, "one", [tool(name) for name in names]))) as opened:
+        caller = ModernCaller(opened.url, http)
+        heard = [await caller.call(prefixed("one", name)) for name in names]
+        annotations = opened.hub.annotations("one__read")
+
+    assert [one.text for one in heard] == [f"one did {name}" for name in names]
+    assert annotations == opened.hub.annotations("read") != None  # noqa: E711

@@ -59,7 +59,9 @@ def _up(options: argparse.Namespace) -> int:
         # What exists now lives as long as we do: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(20_000, 20, 100)
+        gc.set_threshold(
+            5_000, 100, 100
+        )  # seldom for what lasts; for what is new little at a time, so that nobody waits
         _greet(config, url, demo)
 
     follow = path or user_file(os.environ)

@@ -78,10 +78,11 @@ class Fleet:
         except TimeoutError:
             pass
 
-    async def refresh(self) -> None:
+    def refresh(self) -> None:
         """Have stale lists read again."""
-        for supervisor, _ in list(self._watched.values()):
-            await supervisor.refresh()
+        for supervisor, _ in self._watched.values():
+            if supervisor.unheard:
+                supervisor.refresh()
 
     def last_words(self, server: str) -> str:
         """What a server last wrote to its standard error."""

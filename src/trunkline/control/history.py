@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class History:
         """What no file has: there is no folder, or its disk is full."""
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._seen: dict[str, Listing] = {}
+        self._lists: dict[str, Mapping[Kind, Listing]] = {}
         self._noting: set[asyncio.Task[Any]] = set()
 
     async def note(self, server: str, items: Sequence[bytes], *, whole: bool = True) -> list[ToolChange]:
@@ -69,7 +70,12 @@ class History:
         assert self._tasks is not None, "a history that follows snapshots owns tasks"
         for name in self._seen.keys() - snapshot.servers.keys():
             del self._seen[name]
+        for name in self._lists.keys() - snapshot.servers.keys():
+            del self._lists[name]
         for name, view in snapshot.servers.items():
+            if self._lists.get(name) is view.lists:
+                continue
+            self._lists[name] = view.lists
             listing = view.lists.get(Kind.TOOL)
             seen = self._seen.get(name)
             if listing is None or listing is seen or listing.problem:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from trunkline.config.options import ServerSpec
 from trunkline.model import Introduction, Kind, Listing
@@ -22,11 +23,11 @@ class ListStore:
     def load(self, spec: ServerSpec) -> tuple[Introduction, dict[Kind, Listing], float] | None:
         """Introduction, lists and when they were fetched; `None` when nothing usable is there."""
         try:
-            document = json.loads(self._path(spec).read_bytes())
-            if document["format"] != FORMAT or document["fingerprint"] != spec.fingerprint:
+            document = msgspec.json.decode(self._path(spec).read_bytes(), type=_Document)
+            if document.format != FORMAT or document.fingerprint != spec.fingerprint:
                 return None
-            return _read_introduction(document["profile"]), _read_lists(document["lists"]), float(document["fetched"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return _read_introduction(document.profile), _read_lists(document.lists), document.fetched
+        except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def save(self, spec: ServerSpec, introduction: Introduction, lists: dict[Kind, Listing], fetched: float) -> None:
@@ -44,18 +45,20 @@ class ListStore:
                 "result": introduction.result.decode(),
             },
             "lists": {
-                kind.value: {
-                    "items": [item.decode() for item in listing.items],
-                    "extras": {name: value.decode() for name, value in listing.extras.items()},
-                    "ttl": listing.ttl,
-                    "public": listing.public,
-                    "for_askable": [item.decode() for item in listing.for_askable],
-                }
+                kind.value: _List(
+                    # Written one by one: a thread that is busy with one large text would hold up the others.
+                    [msgspec.Raw(msgspec.json.encode(item.decode())) for item in listing.items],
+                    {name: value.decode() for name, value in listing.extras.items()},
+                    listing.ttl,
+                    listing.public,
+                    [item.decode() for item in listing.for_askable],
+                    listing.dropped,
+                )
                 for kind, listing in lists.items()
             },
         }
         # A full or read-only disk costs the quick restart, nothing else.
-        try_replace_file(self._path(spec), json.dumps(document).encode())
+        try_replace_file(self._path(spec), msgspec.json.encode(document))
 
     def _path(self, spec: ServerSpec) -> Path:
         return self._folder / file_name(spec.name)
@@ -78,14 +81,32 @@ def _read_introduction(document: dict[str, Any]) -> Introduction:
     )
 
 
-def _read_lists(document: dict[str, Any]) -> dict[Kind, Listing]:
+def _read_lists(document: dict[str, _List]) -> dict[Kind, Listing]:
     return {
         Kind(kind): Listing(
-            tuple(str(item).encode() for item in listing["items"]),
-            {name: str(value).encode() for name, value in listing["extras"].items()},
-            float(listing["ttl"]),
-            bool(listing["public"]),
-            for_askable=tuple(str(item).encode() for item in listing["for_askable"]),
+            tuple(msgspec.json.decode(item, type=str).encode() for item in listing.items),
+            {name: value.encode() for name, value in listing.extras.items()},
+            listing.ttl,
+            listing.public,
+            for_askable=tuple(item.encode() for item in listing.for_askable),
+            dropped=listing.dropped,
         )
         for kind, listing in document.items()
     }
+
+
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw]
+    extras: dict[str, str]
+    ttl: float
+    public: bool
+    for_askable: list[str]
+    dropped: str = ""
+
+
+class _Document(msgspec.Struct):
+    format: int
+    fingerprint: str
+    fetched: float
+    profile: dict[str, Any]
+    lists: dict[str, _List]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 
 from trunkline.config.options import ServerSpec
+from trunkline.control.merging import name_of
 from trunkline.errors import ProtocolError, TrunklineError
 from trunkline.model import LIST_METHODS, Kind, Listing
+from trunkline.tasks import in_slices
 from trunkline.upstream.connection import CLIENT_INFO, Connection
 from trunkline.upstream.exchange import Exchange
 from trunkline.wire import meta
@@ -21,8 +25,12 @@ from trunkline.wire.era import MODERN_VERSIONS, error_code
 from trunkline.wire.members import Members, decode, encode, is_object, read_members, write_members
 from trunkline.wire.tasks import declaring, runs_modern
 
+log = logging.getLogger("trunkline")
+
 CAPABILITY = {Kind.TOOL: "tools", Kind.PROMPT: "prompts", Kind.RESOURCE: "resources", Kind.TEMPLATE: "resources"}
 MAX_ITEMS = 20_000
+MAX_BYTES = 2**24
+"""Of one list of a server, over all its pages."""
 MAX_CLIENT_PAGES = 1_000
 LIST_TIMEOUT = 30.0
 
@@ -115,10 +123,14 @@ async def read_pages(
 async def _read_list(connection: Connection, spec: ServerSpec, kind: Kind) -> Listing:
     listing = Listing()
 
+    sifted = _Sifted(kind)
+    left = MAX_BYTES
+
     async def fetch(cursor: bytes | None) -> tuple[tuple[bytes, ...], bytes | None]:
-        nonlocal listing
+        nonlocal listing, left
         try:
             page = await _read_page(connection, spec, kind, cursor or b"")
+            raw = _raw_items(page, spec, kind)
         except TrunklineError as error:
             listing = dataclasses.replace(listing, problem=str(error))
             return (), None
@@ -126,11 +138,19 @@ async def _read_list(connection: Connection, spec: ServerSpec, kind: Kind) -> Li
             name: value for name, value in page.items() if name not in (kind.value, "nextCursor", *_CACHE)
         }
         listing = Listing((), extras, _ttl(page), page.get("cacheScope") == b'"public"')
+        left -= sum(map(len, page.values()))
+        if left < 0:
+            most = f"more than {MAX_BYTES // 2**20} MB"
+            listing = dataclasses.replace(listing, problem=f"Its {kind.value} take {most}; only the first are known.")
+            return (), None
+        before = len(sifted.items)
+        await in_slices(sifted.take(raw))
         after = page.get("nextCursor", b"")
-        return _items(page, kind), after if after[:1] == b'"' else None
+        return sifted.items[before:], after if after[:1] == b'"' else None
 
     items, complaint = await read_pages(fetch, most_pages=spec.max_pages, what=kind.value)
-    return dataclasses.replace(listing, items=items, problem=listing.problem or complaint)
+    problem = listing.problem or complaint
+    return dataclasses.replace(listing, items=items, problem=problem, dropped=sifted.dropped(spec.name))
 
 
 async def _read_page(connection: Connection, spec: ServerSpec, kind: Kind, cursor: bytes) -> Members:
@@ -150,7 +170,7 @@ async def _read_page(connection: Connection, spec: ServerSpec, kind: Kind, curso
     reply = await connection.request(exchange)
     if reply.error:
         if kind is Kind.TEMPLATE and error_code(reply.error) == -32601:
-            return {}  # a server with resources need not have templates
+            return {kind.value: b"[]"}  # a server with resources need not have templates
         raise TrunklineError(f"Server {spec.name!r} refused {LIST_METHODS[kind]}: {_message(reply.error)}")
     try:
         return read_members(reply.result)
@@ -158,19 +178,55 @@ async def _read_page(connection: Connection, spec: ServerSpec, kind: Kind, curso
         raise ProtocolError(f"Server {spec.name!r} sent {kind.value} that cannot be read: {error}.") from error
 
 
-def _items(page: Members, kind: Kind) -> tuple[bytes, ...]:
-    raw = page.get(kind.value, b"[]")
+def _raw_items(page: Members, spec: ServerSpec, kind: Kind) -> list[bytes | msgspec.Raw]:
+    """What a page lists, each as it was written; ProtocolError when it is no list."""
+    raw = page.get(kind.value, b"")
     try:
-        found = msgspec.json.decode(raw, type=list[msgspec.Raw])
-        return tuple(bytes(item) for item in found if is_object(bytes(item)))
+        return list(msgspec.json.decode(raw, type=list[msgspec.Raw]))
     except msgspec.DecodeError:
         # Lone surrogates somewhere in a description: read it the slow way rather than lose the list.
         try:
-            return tuple(
-                json.dumps(item, separators=(",", ":")).encode() for item in decode(raw) if isinstance(item, dict)
-            )
-        except (ValueError, TypeError):
-            return ()
+            found: Any = decode(raw)
+        except ValueError:
+            found = None
+    if not isinstance(found, list):
+        what = "nothing" if not raw else "null" if raw == b"null" else "no list"
+        raise ProtocolError(f"Server {spec.name!r} answered {LIST_METHODS[kind]} with {what} for `{kind.value}`.")
+    return [json.dumps(item, separators=(",", ":")).encode() for item in cast("list[Any]", found)]
+
+
+class _Sifted:
+    """What can be used of a list: objects with a name, each name once."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self._names: set[str] = set()
+        self.items: tuple[bytes, ...] = ()
+        self._dropped: Counter[str] = Counter()
+
+    def take(self, raw: Iterable[bytes | msgspec.Raw]) -> Iterator[None]:
+        """Sift one page, an item at each step."""
+        kept: list[bytes] = []
+        for one in raw:
+            item = bytes(one)
+            name = name_of(item, self._kind) if is_object(item) else ""
+            if name and name not in self._names:
+                self._names.add(name)
+                kept.append(item)
+            else:
+                why = "a name that another has" if name else "no name" if is_object(item) else "no definition"
+                self._dropped[why] += 1
+            yield
+        self.items += tuple(kept)
+
+    def dropped(self, server: str) -> str:
+        """What was left out and why, which is logged as well; empty when nothing was."""
+        if not self._dropped:
+            return ""
+        why = ", ".join(f"{count} with {reason}" for reason, count in self._dropped.items())
+        words = f"Of its {self._kind.value} {self._dropped.total()} are left out: {why}."
+        log.warning("Server %s: %s", server, words)
+        return words
 
 
 _CACHE = ("ttlMs", "cacheScope", "resultType")

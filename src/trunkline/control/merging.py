@@ -3,130 +3,359 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import starmap
+from operator import is_, is_not
 from typing import Any, cast
 
 from trunkline.config.options import Config
-from trunkline.model import Entry, Kind, Listing, ServerView, Snapshot, State
-from trunkline.tool import NO_OPTIONS, ToolOptions
+from trunkline.model import NOTHING, Entry, Kind, Listing, Offer, ServerView, Snapshot, State
+from trunkline.tool import NO_OPTIONS, Annotations, ToolOptions
 from trunkline.tools import annotations, builtin, names
 from trunkline.tools.convert.definition import hints_of
 from trunkline.tools.patterns import Glob
 from trunkline.wire.envelope import read_string
-from trunkline.wire.headers import HeaderMap, header_map
+from trunkline.wire.headers import header_map
 from trunkline.wire.members import Members, decode, decode_object, encode, read_members, write_members
+
+Table = Mapping[str, Entry]
+"""Entries by the shown name."""
 
 
 def join_servers(views: Mapping[str, ServerView], config: Config, version: int) -> Snapshot:
     """What there is at this moment. A group is shown as one server; what any of its members offers, it offers."""
-    active = {name: view for name, view in views.items() if view.state is not State.STOPPED}
-    shown_as = {member: group.name for group in config.groups.values() for member in group.servers}
-    units: dict[str, list[ServerView]] = {}
-    for name, view in active.items():
-        units.setdefault(shown_as.get(name, name), []).append(view)
-    alone = len(units) == 1
-    namespace = config.gateway.namespace
-    if namespace == "auto":
-        namespace = "never" if alone else "always"
-    bare = next(iter(active)) if alone and namespace == "never" and not shown_as.keys() & active.keys() else ""
-    problems: list[str] = []
-    tables: dict[Kind, dict[str, Entry]] = {}
-    for kind, key in _NAMED_BY.items():
-        offered = {unit: _offered(members, kind, key) for unit, members in units.items()}
-        how = {"namespace": namespace, "conflicts": config.gateway.conflicts, "prefer": config.gateway.prefer}
-        if key != "name":
-            # Addresses are not renamed: what a server links to must stay reachable. The first to offer one has it.
-            how = {"namespace": "never", "conflicts": "first-wins", "prefer": config.gateway.prefer}
-        shown, clashes = names.show(
-            {unit: list(items) for unit, items in offered.items()},
-            legalise=key == "name" and not bare,
-            reserved=builtin.NAMES if kind is Kind.TOOL and not bare else frozenset(),
-            **cast("Any", how),
+    return Catalogue().join(views, config, version)
+
+
+class Catalogue:
+    """What the servers offer, joined after every change; what comes of servers that did not change stays."""
+
+    def __init__(self) -> None:
+        self._units: dict[str, _Unit] = {}
+        self._views: Mapping[str, ServerView] = {}
+        """What was prepared last."""
+        self._lists: dict[str, Mapping[Kind, Listing]] = {}
+        self._plan = _Plan((), Config())
+        self._changed: set[Kind] = set()
+        """Kinds of which something is to be joined anew."""
+        self._problems: dict[Kind, list[str]] = {}
+        self._renames: dict[Kind, dict[str, dict[str, str]]] = {}
+        self._prefixes: frozenset[str] = frozenset()
+        self._plain, self._final = Joiner(), Joiner()
+
+    def prepare(self, views: Mapping[str, ServerView], config: Config) -> Iterator[None]:
+        """Make the entries that are new, one at each step; `join` does what is left of it."""
+        lists = {name: view.lists for name, view in views.items() if view.state is not State.STOPPED}
+        if self._plan.config is config and list(lists) == list(self._lists):
+            before = self._lists
+            changed = {self._plan.shown_as(name) for name, found in lists.items() if found is not before[name]}
+        else:
+            self._plan = _Plan(lists, config)
+            changed = self._plan.units.keys()
+            self._units = {name: self._units.get(name) or _Unit(name) for name in changed}
+            self._changed.update(Kind)
+            known = map(names.server_prefix, (*changed, *config.servers, *config.groups))
+            self._prefixes = self._prefixes.union(known)
+        for name in changed:
+            members = [(member, lists[member]) for member in self._plan.units[name]]
+            yield from self._units[name].update(members, self._plan, self._changed)
+        self._views, self._lists = views, lists
+
+    def join(self, views: Mapping[str, ServerView], config: Config, version: int) -> Snapshot:
+        """What there is at this moment, as one snapshot."""
+        if self._views is not views or self._plan.config is not config:
+            deque(self.prepare(views, config), maxlen=0)
+        units = list(self._units.values())
+        for kind in self._changed:
+            clashes, self._renames[kind] = self._settle(kind, units, self._plan)
+            odd = [problem for unit in units if kind in unit.problems for problem in unit.problems[kind]]
+            self._problems[kind] = clashes + odd
+        renames: dict[str, dict[Kind, dict[str, str]]] = {}
+        for kind, found in self._renames.items():
+            for unit, shown in found.items():
+                renames.setdefault(unit, {})[kind] = shown
+        offers = {unit.name: unit.offer(renames.get(unit.name, NOTHING)) for unit in units}
+        joined = self._final.joined(offers.values(), self._changed)
+        self._changed.clear()
+        return Snapshot(
+            version=version,
+            servers=dict(views),
+            offers=offers,
+            **joined,
+            bare=self._plan.bare,
+            prefixes=self._prefixes,
+            problems=tuple(problem for kind in Kind for problem in self._problems.get(kind, ())),
         )
-        problems += clashes
-        table: dict[str, Entry] = {}
-        for (unit, name), as_shown in shown.items():
-            made = _entry(unit, name, as_shown, offered[unit][name], kind, config)
-            if isinstance(made, str):
-                problems.append(made)
+
+    def _settle(self, kind: Kind, units: Sequence[_Unit], plan: _Plan) -> tuple[list[str], dict[str, dict[str, str]]]:
+        """What cannot be shown, and under which names those are, by unit and own name, whose own several want."""
+        named = _NAMED_BY[kind] == "name"
+        reserved = builtin.NAMES if kind is Kind.TOOL and not plan.bare and not plan.prefix else frozenset[str]()
+        table = self._plain.table(kind, [unit.tables.get(kind, NOTHING) for unit in units])
+        several = len(table) < sum(len(unit.entries[kind]) for unit in units if kind in unit.entries)
+        wanted = _wanted_by_several(units, kind) if several else set[str]()
+        wanted |= reserved & table.keys()
+        if not wanted:
+            return [], {}
+        # Addresses are not renamed: what a server links to must stay reachable. The first to offer one has it.
+        gateway = plan.config.gateway
+        conflicts = gateway.conflicts if named else "first-wins"
+        while True:
+            clashing = {
+                unit.name: [entry.name for entry in unit.entries[kind] if entry.shown in wanted]
+                for unit in units
+                if not wanted.isdisjoint(unit.tables.get(kind, ()))
+            }
+            shown, problems = names.show(
+                clashing,
+                namespace="always" if named and plan.prefix else "never",
+                conflicts=conflicts,
+                prefer=gateway.prefer,
+                legalise=named and not plan.bare,
+                reserved=reserved,
+            )
+            more = {name for name in shown.values() if name in table} - wanted
+            if not more:
+                break
+            wanted |= more  # what a name was made is another's own
+        return problems, {unit: {name: shown.get((unit, name), "") for name in own} for unit, own in clashing.items()}
+
+
+class Joiner:
+    """Joins tables of many offers; one that is like before is not made anew."""
+
+    def __init__(self) -> None:
+        self._known: dict[Kind, tuple[Sequence[Table], dict[str, Entry]]] = {}
+        self._templates: tuple[dict[str, Entry], tuple[Entry, ...]] = {}, ()
+
+    def joined(self, offers: Collection[Offer], changed: Collection[Kind] = tuple(Kind)) -> dict[str, Any]:
+        """Everything of each kind that is offered, as the members of a snapshot; of other kinds nothing changed."""
+        tables = {
+            kind: self.table(kind, [offer.table(kind) for offer in offers])
+            if kind in changed or kind not in self._known
+            else self._known[kind][1]
+            for kind in Kind
+        }
+        templates = tables[Kind.TEMPLATE]
+        if self._templates[0] is not templates:
+            self._templates = templates, tuple(templates.values())
+        return {
+            "tools": tables[Kind.TOOL],
+            "prompts": tables[Kind.PROMPT],
+            "resources": tables[Kind.RESOURCE],
+            "templates": self._templates[1],
+        }
+
+    def table(self, kind: Kind, tables: Sequence[Table]) -> dict[str, Entry]:
+        """One table of several; of equal names the last one's counts."""
+        before, joined = self._known.get(kind, ((), {}))
+        same = len(before) == len(tables)
+        if same and all(map(is_, before, tables)):
+            return joined
+        changed = [pair for pair in zip(before, tables, strict=False) if is_not(*pair)]
+        if same and all(starmap(_same_names, changed)) and len(joined) == sum(map(len, tables)):
+            joined = joined.copy()  # several times as quick as to join all
+            for _, now in changed:
+                joined.update(now)
+        else:
+            joined = dict[str, Entry]()
+            for table in tables:
+                joined.update(table)
+        self._known[kind] = tables, joined
+        return joined
+
+
+def _same_names(one: Table, other: Table) -> bool:
+    return len(one) == len(other) and all(map(str.__eq__, one, other))
+
+
+def _wanted_by_several(units: Iterable[_Unit], kind: Kind) -> set[str]:
+    seen: set[str] = set()
+    wanted: set[str] = set()
+    for unit in units:
+        table = unit.tables.get(kind, NOTHING)
+        wanted |= seen.intersection(table)
+        seen.update(table)
+        entries = unit.entries.get(kind, ())
+        if len(entries) > len(table):
+            counts = Counter(entry.shown for entry in entries)
+            wanted.update(name for name, count in counts.items() if count > 1)
+    return wanted
+
+
+class _Plan:
+    """Who is shown as one, and in which form names are shown."""
+
+    def __init__(self, servers: Collection[str], config: Config) -> None:
+        self.config = config
+        self._groups = {member: group.name for group in config.groups.values() for member in group.servers}
+        self.units: dict[str, list[str]] = {}
+        for name in servers:
+            self.units.setdefault(self.shown_as(name), []).append(name)
+        alone = len(self.units) == 1
+        namespace = config.gateway.namespace
+        self.prefix = not alone if namespace == "auto" else namespace == "always"
+        itself = alone and not self.prefix and self._groups.keys().isdisjoint(servers)
+        self.bare = next(iter(servers)) if itself else ""
+        self.form = self.prefix, bool(self.bare), config.annotations.auto_infer, config.middleware.confirm
+
+    def shown_as(self, server: str) -> str:
+        """The name of the unit that a server belongs to: its group's, or its own."""
+        return self._groups.get(server, server)
+
+    def shown(self, unit: str, name: str) -> str:
+        """The name that a tool or a prompt has if nobody else wants it."""
+        if self.prefix:
+            return names.prefixed(unit, name)
+        return name if self.bare else names.legal(name)
+
+
+class _Unit:
+    """One server, or one group: the entries made of its lists, as they are shown if nobody else wants their names."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.entries: dict[Kind, Collection[Entry]] = {}
+        self.tables: dict[Kind, Table] = {}
+        """By the shown name."""
+        self.problems: dict[Kind, list[str]] = {}
+        self._made: dict[Kind, dict[bytes, Entry]] = {}
+        """By what the server listed."""
+        self._read: dict[Kind, list[tuple[str, Listing]]] = {}
+        self._form: tuple[bool | str, ...] = ()
+        self._said: list[Mapping[str, ToolOptions]] = []
+        self._offer: tuple[Mapping[Kind, Mapping[str, str]], Offer] | None = None
+
+    def update(
+        self, members: Sequence[tuple[str, Mapping[Kind, Listing]]], plan: _Plan, changed: set[Kind]
+    ) -> Iterator[None]:
+        """Take over what the members list now; what they listed before is not read again. Adds the kinds that changed.
+
+        What was done is remembered at the end: who stops midway begins again.
+        """
+        config = plan.config
+        servers = config.groups[self.name].servers if self.name in config.groups else (self.name,)
+        said = [config.servers[one].tools for one in servers if one in config.servers]
+        stale, anew = self._form != plan.form, self._said != said or self._form[2:] != plan.form[2:]
+        self._said = said
+        for kind in Kind:
+            read = [(name, lists[kind]) for name, lists in members if kind in lists]
+            if stale or (anew and kind is Kind.TOOL) or not _same(self._read.get(kind, []), read):
+                changed.add(kind)
+                yield from self._update(
+                    kind, read, plan, {} if anew and kind is Kind.TOOL else self._made.get(kind, {})
+                )
+        self._form = plan.form
+
+    def _update(
+        self, kind: Kind, read: list[tuple[str, Listing]], plan: _Plan, made: dict[bytes, Entry]
+    ) -> Iterator[None]:
+        offered: dict[str, _Item] = {}
+        for member, listing in read:
+            for items, for_askable in ((listing.items, False), (listing.for_askable, True)):
+                for item in items:
+                    known = made.get(item)
+                    name = known.name if known is not None else name_of(item, kind)
+                    if name:
+                        found = offered.setdefault(name, _Item(item, for_askable, []))
+                        if member not in found.members:
+                            found.members.append(member)
+                    yield
+        entries: dict[str, Entry] = {}
+        problems: list[str] = []
+        for name, item in offered.items():
+            shown = plan.shown(self.name, name) if _NAMED_BY[kind] == "name" else name
+            entry = self._entry(name, shown, item, kind, made.get(item.text), plan.config)
+            if isinstance(entry, str):
+                problems.append(entry)
             else:
-                table[as_shown] = made
-        tables[kind] = table
-    return Snapshot(
-        version=version,
-        servers=dict(views),
-        tools=tables[Kind.TOOL],
-        prompts=tables[Kind.PROMPT],
-        resources=tables[Kind.RESOURCE],
-        templates=tuple(tables[Kind.TEMPLATE].values()),
-        aliases=_aliases(tables[Kind.TOOL]),
-        unlisted={
-            tool.page: Entry(tool.page, tool.server, tool.page, b"", members=tool.members)
-            for tool in tables[Kind.TOOL].values()
-            if tool.page
-        },
-        bare=bare,
-        problems=tuple(problems),
-    )
+                entries[name] = entry
+            yield
+        self._read[kind], self.problems[kind] = read, problems
+        before = self.entries.get(kind, ())
+        if len(before) == len(entries) and all(map(is_, before, entries.values())):
+            return
+        table = self.tables[kind] = {entry.shown: entry for entry in entries.values()}
+        self.entries[kind] = table.values() if len(table) == len(entries) else tuple(entries.values())
+        self._made[kind] = {offered[name].text: entry for name, entry in entries.items()}
+        self._offer = None
+
+    def _entry(
+        self, name: str, shown: str, item: _Item, kind: Kind, known: Entry | None, config: Config
+    ) -> Entry | str:
+        """One entry as shown, or why it cannot be: one odd definition must hide no other."""
+        members = () if item.members == [self.name] else tuple(item.members)
+        try:
+            if known is not None:
+                if (known.shown, known.members, known.for_askable) == (shown, members, item.for_askable):
+                    return known
+                text = _definition(item.text, name, shown, known.options)
+                changes: dict[str, Any] = {"members": members, "for_askable": item.for_askable}
+                return dataclasses.replace(known, shown=shown, definition=text, **changes)
+            if kind is not Kind.TOOL:
+                text = _definition(item.text, name, shown)
+                return Entry(shown, self.name, name, text, members=members, for_askable=item.for_askable)
+            entry = _tool(self.name, name, shown, item.text, self._options(name), config)
+            if members or item.for_askable:
+                entry = dataclasses.replace(entry, members=members, for_askable=item.for_askable)
+            return entry
+        except ValueError as error:
+            return f"{name!r} of server {self.name!r} is not shown: {error}."
+
+    def _options(self, tool: str) -> ToolOptions:
+        """In a group, what is said of one server's tool is said of all: it must not depend on who is there just now."""
+        found = NO_OPTIONS
+        for said in reversed(self._said):
+            options = options_of(tool, said) if said else NO_OPTIONS
+            if options is not NO_OPTIONS:
+                found = _over(found, options)
+        return found
+
+    def offer(self, changes: Mapping[Kind, Mapping[str, str]]) -> Offer:
+        """What is shown of it; some under other names, and those not at all whose name became empty."""
+        if self._offer is None or self._offer[0] != changes:
+            tables: dict[Kind, Table] = {kind: table for kind, table in self.tables.items() if table}
+            for kind, shown in changes.items():
+                moved = (_shown_as(entry, shown.get(entry.name, entry.shown), kind) for entry in self.entries[kind])
+                tables[kind] = {entry.shown: entry for entry in moved if entry.shown}
+            self._offer = changes, Offer(self.name, tables)
+        return self._offer[1]
 
 
 @dataclasses.dataclass(slots=True)
-class _Offer:
-    """What one server offers, or several of a group."""
+class _Item:
+    """What one server lists, or several of a group."""
 
-    item: bytes
+    text: bytes
     for_askable: bool
     members: list[str]
 
 
-def _offered(members: Iterable[ServerView], kind: Kind, key: str) -> dict[str, _Offer]:
-    found: dict[str, _Offer] = {}
-    for view in members:
-        listing = view.lists.get(kind, Listing())
-        for item in (*listing.items, *listing.for_askable):
-            name = _name_of(item, key)
-            if not name:
-                continue
-            offer = found.setdefault(name, _Offer(item, item in listing.for_askable, []))
-            if view.name not in offer.members:
-                offer.members.append(view.name)
-    return found
+def _same(before: Sequence[tuple[str, object]], now: Sequence[tuple[str, object]]) -> bool:
+    return len(before) == len(now) and all(
+        one == other and known is found for (one, known), (other, found) in zip(before, now, strict=True)
+    )
+
+
+def _shown_as(entry: Entry, shown: str, kind: Kind) -> Entry:
+    if entry.shown == shown:
+        return entry
+    named = shown and _NAMED_BY[kind] == "name"
+    definition = renamed(entry.definition, shown) if named else entry.definition
+    return dataclasses.replace(entry, shown=shown, definition=definition)
 
 
 _NAMED_BY = {Kind.TOOL: "name", Kind.PROMPT: "name", Kind.RESOURCE: "uri", Kind.TEMPLATE: "uriTemplate"}
 
 
 def name_of(item: bytes, kind: Kind) -> str:
-    """The name (or address) of something that a server lists."""
-    return _name_of(item, _NAMED_BY[kind])
-
-
-@lru_cache(maxsize=50_000)
-def _name_of(item: bytes, key: str) -> str:
+    """The name (or address) of something that a server lists; empty when it has none."""
     try:
-        return read_string(read_members(item).get(key, b""))
+        return read_string(read_members(item).get(_NAMED_BY[kind], b""))
     except ValueError:
         return ""
-
-
-def _entry(unit: str, name: str, shown: str, offer: _Offer, kind: Kind, config: Config) -> Entry | str:
-    """One entry as shown, or why it cannot be: one odd definition must hide no other."""
-    members = () if offer.members == [unit] else tuple(offer.members)
-    options = _options(unit, name, config) if kind is Kind.TOOL else NO_OPTIONS
-    infer, confirm = config.annotations.auto_infer, config.middleware.confirm
-    return _made(unit, name, shown, offer.item, kind, offer.for_askable, members, options, infer, confirm)
-
-
-def _options(unit: str, tool: str, config: Config) -> ToolOptions:
-    """In a group, what is said of one server's tool is said of all: it must not depend on who is there just now."""
-    found = NO_OPTIONS
-    for server in reversed(config.groups[unit].servers if unit in config.groups else (unit,)):
-        spec = config.servers.get(server)
-        said = options_of(tool, spec.tools) if spec is not None and spec.tools else NO_OPTIONS
-        if said is not NO_OPTIONS:
-            found = _over(found, said)
-    return found
 
 
 def options_of(tool: str, said: Mapping[str, ToolOptions]) -> ToolOptions:
@@ -153,53 +382,40 @@ def _over(first: ToolOptions, then: ToolOptions) -> ToolOptions:
     return dataclasses.replace(first, **given)
 
 
-@lru_cache(maxsize=50_000)
-def _made(
-    unit: str, name: str, shown: str, item: bytes, kind: Kind, for_askable: bool,
-    members: tuple[str, ...], options: ToolOptions, infer: bool, confirm: str,
-) -> Entry | str:  # fmt: skip
-    try:
-        if kind is not Kind.TOOL:
-            named = item if shown == name or kind in (Kind.RESOURCE, Kind.TEMPLATE) else renamed(item, shown)
-            return Entry(shown, unit, name, named, members=members, for_askable=for_askable)
-        return _tool(unit, name, shown, item, for_askable, members, options, infer, confirm)
-    except ValueError as error:
-        return f"{name!r} of server {unit!r} is not shown: {error}."
-
-
-def _tool(
-    unit: str, name: str, shown: str, item: bytes, for_askable: bool,
-    members: tuple[str, ...], options: ToolOptions, infer: bool, confirm: str,
-) -> Entry:  # fmt: skip
+def _tool(unit: str, name: str, shown: str, item: bytes, options: ToolOptions, config: Config) -> Entry:
     read = read_members(item)
-    definition = item if shown == name else renamed(item, shown)
-    if options is not NO_OPTIONS:
-        definition = _annotated(definition, options)
-    headers: HeaderMap = header_map(decode(read.get("inputSchema", b"{}"))) if b"x-mcp-header" in item else {}
+    headers: Mapping[tuple[str, ...], str] = (
+        header_map(decode(read.get("inputSchema", b"{}"))) if b"x-mcp-header" in item else NOTHING
+    )
     page, app_only = _app(read) if b'"_meta"' in item else ("", False)
     tasks = _task_support(read) if b'"taskSupport"' in item else ""
     hints, meta = decode_object(read.get("annotations", b"")), decode_object(read.get("_meta", b""))
     declared = hints_of({"annotations": hints}, meta) if meta else annotations.from_mcp(hints)
     said = known = annotations.merge_annotations(declared, options)
-    if infer:
+    if config.annotations.auto_infer:
         description = read_string(read.get("description", b""))
         schema = decode_object(read.get("inputSchema", b""))
         known = annotations.effective(declared, name, description, schema, configured=options)
+    asked = annotations.as_asked(known, said, options.requires_confirmation, config.middleware.confirm)
     return Entry(
         shown,
         unit,
         name,
-        definition,
+        _definition(item, name, shown, options),
         headers,
         annotations.is_safe_to_retry(said) or annotations.only_reads(known),
         app_only=app_only,
-        for_askable=for_askable,
         page=page,
         tasks=tasks,
-        annotations=annotations.as_asked(known, said, options.requires_confirmation, confirm),
+        annotations=_shared(asked),
         options=options,
-        members=members,
     )
+
+
+@lru_cache(maxsize=1_000)
+def _shared(known: Annotations) -> Annotations:
+    """One object for all that are equal: most tools behave in one of a few ways."""
+    return known
 
 
 def _task_support(members: Members) -> str:
@@ -217,21 +433,15 @@ def _app(members: Members) -> tuple[str, bool]:
     return str(shown.get("resourceUri", "")), shown.get("visibility") == ["app"]
 
 
-def _aliases(tools: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Own names that belong to one server alone, and to nothing that is shown, nor to tools of ours."""
-    claims: dict[str, list[Entry]] = {}
-    for entry in tools.values():
-        claims.setdefault(entry.name, []).append(entry)
-    taken = tools.keys() | builtin.NAMES
-    # One that looks prefixed may be how a tool is called of a server that is away: it must never mean another's.
-    return {
-        name: found[0] for name, found in claims.items() if len(found) == 1 and name not in taken and "__" not in name
-    }
-
-
 def renamed(item: bytes, shown: str) -> bytes:
     """A definition under another name."""
     return write_members({**read_members(item), "name": encode(shown)})
+
+
+def _definition(item: bytes, name: str, shown: str, options: ToolOptions = NO_OPTIONS) -> bytes:
+    """What lists show: what the server sent, to the byte, but for the shown name and what the operator says."""
+    definition = item if shown == name else renamed(item, shown)
+    return definition if options is NO_OPTIONS else _annotated(definition, options)
 
 
 def _annotated(definition: bytes, options: ToolOptions) -> bytes:

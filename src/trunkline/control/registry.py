@@ -1,32 +1,50 @@
-"""The servers there are, how they fare, and what they offer; every change publishes a new snapshot."""
+"""The servers there are, how they fare, and what they offer; what changed is published as a new snapshot."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterable
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from trunkline.config.options import Config, ServerSpec
-from trunkline.control.merging import join_servers
-from trunkline.model import EMPTY_SNAPSHOT, Kind, ServerView, Snapshot, State
+from trunkline.control.merging import Catalogue
+from trunkline.model import EMPTY_SNAPSHOT, Kind, Listing, ServerView, Snapshot, State
+from trunkline.tasks import Tasks, in_slices
 
-ALONE = 3.0
-"""Seconds that a first list waits for the only server: there is nothing else to show."""
+log = logging.getLogger("trunkline")
+
+NOTHING_YET = 3.0
+"""Seconds that a first list waits as long as there is nothing to show."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
+SHARE = 10
+"""Between two snapshots is a pause so many times as long as one takes: what comes together is published once."""
 
 Changed = Callable[[frozenset[Kind]], None]
 """Told which lists changed."""
 
 
 class Registry:
-    """Holds one view for each server."""
+    """Holds one view for each server. Changes are published soon after, by a task; `published` waits for it."""
 
-    def __init__(self, config: Config, published: Callable[[Snapshot], None]) -> None:
-        self._config, self._published = config, published
+    def __init__(self, config: Config, tasks: Tasks, published: Callable[[Snapshot], None]) -> None:
+        self._config, self._tasks, self._tell = config, tasks, published
         self.snapshot: Snapshot = EMPTY_SNAPSHOT
+        self._catalogue = Catalogue()
         self._views: dict[str, ServerView] = {}
+        self._unknown: set[str] = set()
+        """Servers of which nothing at all is known yet."""
         self._listeners: list[Changed] = []
         self._settled = asyncio.Event()
+        self._told: set[Kind] = set()
+        self._changes = self._done = 0
+        """How often something changed, and up to which of it was published."""
+        self._publishing: asyncio.Task[None] | None = None
+        self._hurry, self._news = asyncio.Event(), asyncio.Event()
+        self._next = 0.0
+        """When the next snapshot is due."""
 
     def add(self, spec: ServerSpec) -> None:
         """Show a server, of which nothing is known yet."""
@@ -39,12 +57,14 @@ class Registry:
             concurrency=spec.concurrency,
             lasting=spec.lifecycle != "transient" or spec.kind != "stdio",
         )
-        self._publish()
+        self._unknown.add(spec.name)
+        self._note()
 
     def remove(self, server: str) -> None:
         """Forget a server."""
         if self._views.pop(server, None) is not None:
-            self._publish(told=frozenset(Kind))
+            self._unknown.discard(server)
+            self._note(Kind)
 
     def configure(self, config: Config) -> None:
         """Show servers as the configuration says, and in its order, whenever they were added."""
@@ -57,19 +77,25 @@ class Registry:
             told.add(Kind.TOOL)
         self._config = config
         self._views = {name: self._views[name] for name in config.servers if name in self._views}
-        self._publish(told=frozenset(told))
+        self._note(told)
 
     def update(self, server: str, *, told: Iterable[Kind] = (), **changes: Any) -> None:
         """Change what is known of a server, and tell of the lists that changed."""
         view = self._views.get(server)
         if view is None:
             return
+        if "lists" in changes:
+            changes["lists"] = _kept(view.lists, changes["lists"])
         changed = dataclasses.replace(view, **changes)
         if changed == view and not told:
             return
         self._views[server] = changed
-        differing = {kind for kind in Kind if _items(view, kind) != _items(changed, kind)}
-        self._publish(told=frozenset(differing | set(told)))
+        if _is_unknown(changed):
+            self._unknown.add(server)
+        else:
+            self._unknown.discard(server)
+        differing = (kind for kind in Kind if _items(view, kind) != _items(changed, kind))
+        self._note({*told, *(differing if (view.lists, view.state) != (changed.lists, changed.state) else ())})
 
     def view(self, server: str) -> ServerView | None:
         """One server now."""
@@ -80,29 +106,80 @@ class Registry:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
+    async def published(self) -> None:
+        """Wait until all that is known now is in the snapshot, which is made at once."""
+        wanted = self._changes
+        while self._done < wanted and self._publishing is not None:
+            self._hurry.set()
+            await self._news.wait()
+
     async def settle(self, seconds: float) -> None:
-        """Wait, not long, for servers of which nothing at all is known; for one that stands alone, somewhat longer."""
-        if self._settled.is_set():
-            return
-        if self.snapshot.bare:
-            seconds = max(seconds, ALONE)
+        """Wait, not long, for servers of which nothing at all is known; as long as there is nothing to show, longer."""
+        began = time.monotonic()
+        while not self._settled.is_set():
+            empty = not (self.snapshot.tools or self.snapshot.prompts or self.snapshot.resources)
+            left = began + (max(seconds, NOTHING_YET) if empty else seconds) - time.monotonic()
+            try:
+                async with asyncio.timeout(max(left, 0.0)):
+                    await self._news.wait()
+            except TimeoutError:
+                if empty:
+                    log.warning("Nothing can be listed yet: still starting: %s.", ", ".join(sorted(self._unknown)))
+                return
+
+    def _note(self, told: Iterable[Kind] = ()) -> None:
+        self._changes += 1
+        self._told.update(told)
+        if self._unknown:
+            self._settled.clear()
+        if self._publishing is None:
+            self._publishing = self._tasks.start(self._publish(), name="snapshots")
+
+    async def _publish(self) -> None:
         try:
-            async with asyncio.timeout(seconds):
-                await self._settled.wait()
+            while self._done < self._changes:
+                await self._pause()
+                began = time.monotonic()
+                changes, views, config, told = self._changes, dict(self._views), self._config, frozenset(self._told)
+                self._told.clear()
+                await in_slices(self._catalogue.prepare(views, config))
+                self.snapshot = self._catalogue.join(views, config, self.snapshot.version + 1)
+                self._done = changes
+                self._tell(self.snapshot)
+                known = not any(_is_unknown(view) for view in views.values())
+                if known and not self._unknown:
+                    self._settled.set()
+                self._pulse()
+                for listener in list(self._listeners) if told else ():
+                    listener(told)
+                ended = time.monotonic()
+                self._next = ended + min(max(SHARE * (ended - began), SHORTEST_PAUSE), LONGEST_PAUSE)
+        finally:
+            self._publishing = None
+            self._pulse()
+
+    async def _pause(self) -> None:
+        """Let what comes together come, unless somebody waits for it."""
+        try:
+            async with asyncio.timeout(max(self._next - time.monotonic(), 0.0)):
+                await self._hurry.wait()
         except TimeoutError:
             pass
+        self._hurry.clear()
 
-    def _publish(self, told: frozenset[Kind] = frozenset()) -> None:
-        self.snapshot = join_servers(self._views, self._config, self.snapshot.version + 1)
-        self._published(self.snapshot)
-        unknown = any(v.state is State.STARTING and v.introduction is None for v in self._views.values())
-        if unknown:
-            self._settled.clear()
-        else:
-            self._settled.set()
-        if told:
-            for listener in list(self._listeners):
-                listener(told)
+    def _pulse(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+
+def _kept(before: Mapping[Kind, Listing], lists: Mapping[Kind, Listing]) -> Mapping[Kind, Listing]:
+    """The lists, each as the object that it was if it is the same: whoever made something of it need not look again."""
+    kept = {kind: before[kind] if before.get(kind) == listing else listing for kind, listing in lists.items()}
+    return before if kept == before else kept
+
+
+def _is_unknown(view: ServerView) -> bool:
+    return view.state is State.STARTING and view.introduction is None
 
 
 def _items(view: ServerView, kind: Kind) -> tuple[bytes, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +16,9 @@ import msgspec
 
 from trunkline.config.options import SearchSection
 from trunkline.errors import ProtocolError, UnreachableError
-from trunkline.model import EMPTY_SNAPSHOT, Entry, Snapshot
+from trunkline.model import EMPTY_SNAPSHOT, Entry, Kind, Offer, PerOffer, Snapshot
 from trunkline.search.usage import Learned
-from trunkline.tasks import Tasks
+from trunkline.tasks import Tasks, in_slices
 from trunkline.tool import Safety
 from trunkline.tools.annotations import get_tool_safety_level
 from trunkline.upstream.http1 import HttpClient, request_bytes, split_url
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("trunkline")
 
-_SLICE = 0.005
-"""Seconds of indexing after which others have their turn."""
+_KEPT = 8
+"""Questions of which it is kept what they may find."""
 _LARGEST_ANSWER = 32 * 2**20
 _PATIENCE = 30.0
 """Seconds that a service has for its vectors."""
@@ -66,11 +65,12 @@ class SearchIndex(Generic[SomeTool]):
         self.tools: dict[str, SomeTool] = {}
         self._text, self._same = text, same
 
-    def update(self, tools: Mapping[str, SomeTool]) -> Iterator[None]:
-        """Have these tools and no others; between two of them others may have their turn."""
-        for key in [key for key in self.tools if key not in tools]:
+    def update(self, tools: Mapping[str, SomeTool], instead: Iterable[str] | None = None) -> Iterator[None]:
+        """Have these tools in the place of others, or of all; between two of them others may have their turn."""
+        for key in [key for key in (self.tools if instead is None else instead) if key not in tools]:
             self.finder.remove(key)
             del self.tools[key]
+            yield
         for key, tool in tools.items():
             known = self.tools.get(key)
             if known is None or not self._same(known, tool):
@@ -105,7 +105,10 @@ class ToolSearch:
         self._learned = Learned()
         self._newest = EMPTY_SNAPSHOT
         self._version = -1
-        self._asked: deque[tuple[Snapshot, object, frozenset[str] | None]] = deque(maxlen=8)
+        self._keys: dict[object, PerOffer[frozenset[str]]] = {}
+        self._offers: dict[str, Offer] = {}
+        """What the index has."""
+        self._asked: deque[tuple[Snapshot, object, frozenset[str] | None]] = deque(maxlen=_KEPT)
 
     async def find(
         self,
@@ -130,8 +133,11 @@ class ToolSearch:
         wanted = self._admitted(index, among, servers, safety, askable)
         boost = self._learned.boost(user, thread) if self._section.learn else None
         hits = await index.finder.find(query, limit=limit, min_score=min_score, only=wanted, boost=boost)
-        tools = among.by_key
-        return [Found(tools[hit.key], hit.score, hit.reasons) for hit in hits if hit.key in tools]
+        return [
+            Found(tool, hit.score, hit.reasons)
+            for hit in hits
+            if (known := index.tools.get(hit.key)) is not None and (tool := _among(among, known)) is not None
+        ]
 
     async def prepare(self, snapshot: Snapshot) -> None:
         """Have tools ready to be found by their words; the rest waits for somebody who searches."""
@@ -179,7 +185,7 @@ class ToolSearch:
         if vectors is not None:
             self._work.append(self._tasks.start(vectors.work(), name="vectors"))
             async with self._following:
-                await _in_slices(index.adopt(self._finder(vectors)))
+                await in_slices(index.adopt(self._finder(vectors)))
 
     async def _follow(self, index: SearchIndex[Entry], snapshot: Snapshot) -> None:
         """Bring the index to what a snapshot has, or a newer one."""
@@ -190,9 +196,19 @@ class ToolSearch:
         async with self._following:
             if self._version < snapshot.version:
                 newest = self._newest
-                await _in_slices(index.update(newest.by_key))
+                await in_slices(self._changes(index, newest))
                 self._version = newest.version
                 self._asked.clear()  # what was all may be so no more
+
+    def _changes(self, index: SearchIndex[Entry], snapshot: Snapshot) -> Iterator[None]:
+        """Take over what is offered otherwise than before, a tool at a time."""
+        known = self._offers
+        gone = known.keys() - snapshot.offers.keys()
+        for server in [*gone, *(name for name, now in snapshot.offers.items() if known.get(name) is not now)]:
+            before, now = known.get(server, _NONE), snapshot.offers.get(server, _NONE)
+            yield from index.update(_keyed(now), _keyed(before))
+            known[server] = now
+        self._offers = dict(snapshot.offers)
 
     def _admitted(
         self,
@@ -207,10 +223,27 @@ class ToolSearch:
         for known, like, keys in self._asked:
             if known is among and like == asked:
                 return keys
-        admitted = frozenset(key for key, entry in among.by_key.items() if _admits(entry, servers, safety, askable))
-        keys = None if len(admitted) == len(index.tools) and admitted == index.tools.keys() else admitted
+        some = bool(servers) or safety is not None or any(offer.for_some for offer in among.offers.values())
+        if not some and among.offers == self._offers:
+            keys = None
+        else:
+            admitted = frozenset[str]().union(*self._of_offers(servers, safety, askable).over(among.offers.values()))
+            keys = None if len(admitted) == len(index.tools) and admitted == index.tools.keys() else admitted
         self._asked.append((among, asked, keys))
         return keys
+
+    def _of_offers(self, servers: Collection[str], safety: Safety | None, askable: bool) -> PerOffer[frozenset[str]]:
+        """The keys of what may be found, for each offer; those of offers that did not change are kept."""
+        asked = frozenset(servers), safety, askable
+        if asked not in self._keys:
+            while len(self._keys) >= _KEPT:
+                del self._keys[next(iter(self._keys))]
+
+            def keys(offer: Offer) -> frozenset[str]:
+                return frozenset(key for key, tool in _keyed(offer).items() if _admits(tool, servers, safety, askable))
+
+            self._keys[asked] = PerOffer(keys)
+        return self._keys[asked]
 
     def _text(self, key: str, entry: Entry) -> ToolText:
         """What is searched: the tool under its own name, with what its server calls itself."""
@@ -230,12 +263,18 @@ def text_of(key: str, entry: Entry, **members: Any) -> ToolText:
     return ToolText.parse({**definition, "name": entry.name, **members}, server=entry.server, key=key)
 
 
-async def _in_slices(steps: Iterable[None]) -> None:
-    until = time.monotonic() + _SLICE
-    for _ in steps:
-        if time.monotonic() > until:
-            await asyncio.sleep(0)
-            until = time.monotonic() + _SLICE
+_NONE = Offer("")
+
+
+def _keyed(offer: Offer) -> dict[str, Entry]:
+    """Tools by server and own name, which they keep whatever they are shown as."""
+    return {f"{entry.server}/{entry.name}": entry for entry in offer.tools.values()}
+
+
+def _among(snapshot: Snapshot, tool: Entry) -> Entry | None:
+    """A tool as a snapshot has it, if it does."""
+    offer = snapshot.offers.get(tool.server)
+    return offer.own.get(Kind.TOOL, {}).get(tool.name) if offer is not None else None
 
 
 def _admits(entry: Entry, servers: Collection[str], safety: Safety | None, askable: bool) -> bool:

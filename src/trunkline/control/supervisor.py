@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import logging
 import time
+from collections.abc import Mapping
 
 from trunkline.balance.health import WELL, Health, next_health
 from trunkline.config.options import ServerSpec
@@ -16,7 +17,7 @@ from trunkline.control.registry import Registry
 from trunkline.control.subscription import Subscription
 from trunkline.errors import AuthorizationNeededError, TrunklineError, UnreachableError, UpstreamError
 from trunkline.model import Caller, Kind, Listing, ServerView, State
-from trunkline.tasks import Tasks
+from trunkline.tasks import Tasks, in_slices
 from trunkline.upstream.connection import Connection, discover_params
 from trunkline.upstream.exchange import FOREVER, Exchange
 from trunkline.upstream.pool import Pool
@@ -59,6 +60,8 @@ class Supervisor:
         """Lists that could not be read, and are tried again at `_read_again`."""
         self._read_again = FOREVER
         self._read_wait = FIRST_READ_AGAIN
+        self.unheard = False
+        """Whether it tells of no changes, so that its lists are read again when they are stale."""
         self.last_words = ""
         """What it wrote to its standard error when it last failed to start."""
         self.first_try = asyncio.Event()
@@ -108,16 +111,13 @@ class Supervisor:
         if error is not None:
             self._wake.set()
 
-    async def refresh(self) -> None:
+    def refresh(self) -> None:
         """Read the lists again if the server's own hint says that they are stale."""
         view = self._registry.view(self.spec.name)
-        connection = self.subscription.connection
-        if view is None or connection is None or not connection.introduction.modern:
+        if view is None or self.subscription.connection is None:
             return
         ttls = [listing.ttl for listing in view.lists.values()]
-        stale = time.time() - view.known_since > max(min(ttls, default=0.0), SHORTEST_REFRESH)
-        follows = bool(subscribe_filter(dict(connection.introduction.capabilities), [], []))
-        if stale and not follows:
+        if time.time() - view.known_since > max(min(ttls, default=0.0), SHORTEST_REFRESH):
             self._missed()
 
     # The life of the server.
@@ -136,6 +136,8 @@ class Supervisor:
         try:
             connection = await self._pool.open(self.spec)
             self.subscription.connection = connection
+            said = connection.introduction
+            self.unheard = said.modern and not subscribe_filter(dict(said.capabilities), [], [])
             await self._learn(connection)
         except AuthorizationNeededError as error:
             self._set(State.NEEDS_AUTHORIZATION, str(error))
@@ -172,13 +174,13 @@ class Supervisor:
                 if listing.problem and not listing.items and kind in before.lists:
                     lists[kind] = before.lists[kind]
                 else:
-                    lists[kind] = self._with_more(before, kind, listing)
+                    lists[kind] = await _with_more(before, kind, listing)
         state = State.DEGRADED if problems else State.READY
         fetched = time.time()
         self._registry.update(
             self.spec.name,
             state=state,
-            reason=" ".join(problems),
+            reason=" ".join(problems + _dropped(lists)),
             introduction=connection.introduction,
             lists=lists,
             known_since=fetched,
@@ -229,13 +231,13 @@ class Supervisor:
             return
         finally:
             await asking.close()
-        suspects = tuple(kind for kind in lists if _more(lists[kind], view.lists.get(kind, Listing()), kind))
+        suspects = tuple([kind for kind in lists if await _more(lists[kind], view.lists.get(kind, Listing()), kind)])
         if not suspects:
             return
         # Read once more without those eyes: what was only just added is there for everybody.
         again = await discover(connection, self.spec, suspects)
         found = {
-            kind: dataclasses.replace(listing, for_askable=_more(lists[kind], listing, kind))
+            kind: dataclasses.replace(listing, for_askable=await _more(lists[kind], listing, kind))
             for kind, listing in again.items()
             if not listing.problem
         }
@@ -257,22 +259,15 @@ class Supervisor:
         if view is None:
             return
         fresh = {kind: listing for kind, listing in lists.items() if not listing.problem or listing.items}
-        merged = {**view.lists, **{kind: self._with_more(view, kind, listing) for kind, listing in fresh.items()}}
+        merged = {**view.lists, **{kind: await _with_more(view, kind, listing) for kind, listing in fresh.items()}}
         fetched = time.time()
         self._refreshed = time.monotonic()
-        problems = " ".join(listing.problem for listing in lists.values() if listing.problem)
+        problems = [listing.problem for listing in lists.values() if listing.problem]
         state = State.DEGRADED if problems else State.READY
-        self._registry.update(
-            self.spec.name, told=kinds, lists=merged, known_since=fetched, state=state, reason=problems
-        )
+        reason = " ".join(problems + _dropped(merged))
+        self._registry.update(self.spec.name, told=kinds, lists=merged, known_since=fetched, state=state, reason=reason)
         if not problems:
             await asyncio.to_thread(self._store.save, self.spec, connection.introduction, merged, fetched)
-
-    def _with_more(self, view: ServerView, kind: Kind, listing: Listing) -> Listing:
-        """A fresh list keeps what was found to be there for callers that may be asked."""
-        known = view.lists.get(kind, Listing()).for_askable
-        plain = {name_of(item, kind) for item in listing.items} if known else set[str]()
-        return dataclasses.replace(listing, for_askable=tuple(i for i in known if name_of(i, kind) not in plain))
 
     def _note_unread(self, lists: dict[Kind, Listing], tried: set[Kind]) -> None:
         """Plan to read failed lists again, less and less often."""
@@ -348,7 +343,20 @@ class Supervisor:
         self._registry.update(self.spec.name, state=state, reason=self.spec.without_secrets(reason))
 
 
-def _more(listing: Listing, plain: Listing, kind: Kind) -> tuple[bytes, ...]:
+def _dropped(lists: Mapping[Kind, Listing]) -> list[str]:
+    return [listing.dropped for listing in lists.values() if listing.dropped]
+
+
+async def _with_more(view: ServerView, kind: Kind, listing: Listing) -> Listing:
+    """A fresh list keeps what was found to be there for callers that may be asked."""
+    known = Listing(view.lists.get(kind, Listing()).for_askable)
+    return dataclasses.replace(listing, for_askable=await _more(known, listing, kind)) if known.items else listing
+
+
+async def _more(listing: Listing, plain: Listing, kind: Kind) -> tuple[bytes, ...]:
     """What a list has that another lacks."""
-    names = {name_of(item, kind) for item in plain.items}
-    return tuple(item for item in listing.items if name_of(item, kind) not in names)
+    same = set(plain.items)
+    more = [item for item in listing.items if item not in same]
+    names: set[str] = set()
+    await in_slices(names.add(name_of(item, kind)) for item in (plain.items if more else ()))
+    return tuple(item for item in more if name_of(item, kind) not in names)

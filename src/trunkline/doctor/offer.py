@@ -35,6 +35,9 @@ def examine_lists(spec: ServerSpec, lists: Mapping[Kind, Listing]) -> list[Findi
             seen = f"its {kind.value} cannot be listed: {shorten(without_secrets(listing.problem, spec))}"
             advice = "The rest of it works. Update the server, or read its log; Trunkline tries again now and then."
             found.append(Finding("TL402", seen, advice, Severity.WARNING, server))
+        if listing.dropped:
+            advice = "The server must correct them; until then nobody sees them."
+            found.append(Finding("TL405", printable(listing.dropped), advice, Severity.WARNING, server))
     return found + _unusable(server, lists.get(Kind.TOOL, Listing()))
 
 

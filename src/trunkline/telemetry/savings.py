@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from zlib import crc32
 
-from trunkline.model import Entry
+from trunkline.model import Entry, Offer, PerOffer
 from trunkline.tools.tokens import estimated
 from trunkline.wire.members import read_members, write_members
 
@@ -81,15 +82,45 @@ class Savings:
         return saved
 
 
-def weight(tools: Sequence[Entry]) -> int:
+def weight(tools: Iterable[Entry]) -> int:
     """About how many tokens a list of these tools takes of a model's context."""
-    definitions = [tool.definition for tool in tools if not tool.app_only]
-    total = sum(map(len, definitions))
+    return _estimate([_Measured(tools)])
+
+
+class Weights:
+    """What the tools of a catalogue weigh together; only offers that changed are looked at again."""
+
+    def __init__(self) -> None:
+        self._askable = PerOffer(lambda offer: _Measured(offer.tools.values()))
+        self._other = PerOffer(lambda offer: _Measured(tool for tool in offer.tools.values() if not tool.for_askable))
+
+    def of(self, offers: Iterable[Offer], *, askable: bool) -> int:
+        """About how many tokens they take, as callers see them that can be asked something, or not."""
+        return _estimate((self._askable if askable else self._other).over(offers))
+
+
+class _Measured:
+    """How long definitions are together, and each with a mark by which some of them are picked."""
+
+    def __init__(self, tools: Iterable[Entry]) -> None:
+        # Marked by what they are, not where they stand: a list that changes a little is mostly weighed already.
+        shown = [tool for tool in tools if not tool.app_only]
+        self.total = sum(len(tool.definition) for tool in shown)
+        self.marked = sorted((crc32(tool.shown.encode()), tool.definition) for tool in shown)
+
+    def sample(self, below: int) -> list[tuple[int, bytes]]:
+        """The definitions whose mark is below."""
+        return self.marked[: bisect_left(self.marked, (below, b""))]
+
+
+def _estimate(parts: Collection[_Measured]) -> int:
+    total = sum(part.total for part in parts)
     share = 1 << max(0, (total - 1) // SAMPLE).bit_length()
-    # Picked by what they are, not where they stand: a list that changes a little is mostly weighed already.
-    sample = [text for text in definitions if crc32(text) % share == 0] or definitions[:1]
-    weighed = sum(map(len, sample))
-    return round(sum(map(_tokens, sample)) * total / weighed) if weighed else 0
+    sample = [marked for part in parts for marked in part.sample(2**32 // share)]
+    if not sample:
+        sample = [min(part.marked for part in parts if part.marked)[0]] if total else []
+    weighed = sum(len(text) for _, text in sample)
+    return round(sum(_tokens(text) for _, text in sample) * total / weighed) if weighed else 0
 
 
 @lru_cache(maxsize=1024)

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from trunkline.model import Entry, Kind, Offer, Snapshot
+from trunkline.tools import builtin
+
 _HASH = 8
 _SHORT = 24
 _COMPARED = 5_000
@@ -88,12 +91,23 @@ def legal(name: str) -> str:
 
 def prefixed(server: str, name: str) -> str:
     """`server__tool`, legal. Nothing but this server's tool is ever called so, whichever other servers there are."""
-    prefix = _prefix(server)
-    whole = f"{prefix}__{name}"
+    before = server_prefix(server)
+    whole = f"{before}__{name}"
     if _is_legal(whole):
         return whole
-    shortened = f"{prefix}__{_plain(name) or 'tool'}"[: SHOWN.longest - _HASH - 1]
+    shortened = f"{before}__{_plain(name) or 'tool'}"[: SHOWN.longest - _HASH - 1]
     return SHOWN.signed(shortened.rstrip("_"), server, name)
+
+
+@lru_cache(maxsize=10_000)
+def server_prefix(server: str) -> str:
+    """The server's name, or a short one with a hash, that ends where the first `__` begins.
+
+    So tools stay behind the prefix of their own server, however they are called: `a__b` + `c` is not `a` + `b__c`.
+    """
+    if _is_legal(server) and "__" not in server and not server.endswith("_"):
+        return server
+    return f"{re.sub('_+', '_', _plain(server))[:_SHORT].rstrip('_') or 'server'}_{_digest(server)}"
 
 
 def with_prefix(prefix: str, name: str) -> str:
@@ -191,6 +205,50 @@ def show(
     return _unique(result), problems
 
 
+def meaning(name: str, kind: Kind, snapshot: Snapshot) -> Entry | None:
+    """The tool or prompt that callers mean by a name: as it is shown, with its server before it, or its own name alone.
+
+    So a name that was once given out goes on to work, whichever servers come and go; an own name that several
+    servers have means none of them.
+    """
+    table = snapshot.tools if kind is Kind.TOOL else snapshot.prompts
+    found = table.get(name) or snapshot.meant.get((kind, name))
+    if found is None and (found := _not_shown(name, kind, snapshot)) is not None:
+        snapshot.meant[kind, name] = found
+    return found
+
+
+def namesakes(name: str, kind: Kind, snapshot: Snapshot) -> list[Entry]:
+    """Everything that its server calls so; nothing where the name could be meant for another server."""
+    # One that looks prefixed may be how a tool is called of a server that is away: it must never mean another's.
+    if name in builtin.NAMES or (name.partition("__")[0] in snapshot.prefixes and "__" in name):
+        return []
+    tables = (offer.own.get(kind) for offer in snapshot.offers.values())
+    return [table[name] for table in tables if table is not None and name in table]
+
+
+def _not_shown(name: str, kind: Kind, snapshot: Snapshot) -> Entry | None:
+    for offer in snapshot.offers.values():
+        # A name that was shortened begins so, too; what it is the name of, a table says.
+        before = server_prefix(offer.server)
+        if name.startswith(before[: SHOWN.longest - _HASH - 1].rstrip("_")):
+            own = offer.own.get(kind, {}).get(name.removeprefix(f"{before}__"))
+            if own is not None and prefixed(offer.server, own.name) == name:
+                return own
+            if (own := _shortened(offer, kind).get(name)) is not None:
+                return own
+    found = namesakes(name, kind, snapshot)
+    return found[0] if len(found) == 1 else None
+
+
+@lru_cache(maxsize=64)
+def _shortened(offer: Offer, kind: Kind) -> dict[str, Entry]:
+    """What is too long, or not legal, with its server before it."""
+    before = server_prefix(offer.server)
+    own = offer.own.get(kind, {})
+    return {prefixed(offer.server, name): own[name] for name in own if not _is_legal(f"{before}__{name}")}
+
+
 def closest(name: str, among: Iterable[str], most: int) -> list[str]:
     """The names that are spelt most like one that nobody has, best first."""
     text = f"  {name[: 2 * SHOWN.longest].lower()} "
@@ -211,17 +269,6 @@ def did_you_mean(name: str, known: Collection[str], most: int = 1) -> str:
 
 
 _is_legal = re.compile(rf"[{SHOWN.letters}]{{1,{SHOWN.longest}}}").fullmatch
-
-
-@lru_cache(maxsize=10_000)
-def _prefix(server: str) -> str:
-    """The server's name, or a short one with a hash, that ends where the first `__` begins.
-
-    So tools stay behind the prefix of their own server, however they are called: `a__b` + `c` is not `a` + `b__c`.
-    """
-    if _is_legal(server) and "__" not in server and not server.endswith("_"):
-        return server
-    return f"{re.sub('_+', '_', _plain(server))[:_SHORT].rstrip('_') or 'server'}_{_digest(server)}"
 
 
 def _plain(name: str) -> str:

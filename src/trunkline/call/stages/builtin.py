@@ -13,7 +13,7 @@ import msgspec
 from trunkline.call.stage import Handler
 from trunkline.config.options import Config
 from trunkline.errors import InvalidArgumentsError
-from trunkline.model import NOTHING, Call, Entry, Reply, Snapshot, View
+from trunkline.model import NOTHING, Call, Entry, Kind, Reply, Snapshot, View
 from trunkline.telemetry.savings import Savings
 from trunkline.tools import builtin, names
 from trunkline.tools.brief import complete, one_line, within
@@ -99,7 +99,7 @@ class BuiltinStage:
     def _tell_named(self, answer: dict[str, Any], wanted: Sequence[str], call: Call, view: View) -> None:
         """Whole definitions, of the tools that there are."""
         known = {name: entry for name in wanted if (entry := _findable_tool(name, call, view)) is not None}
-        answer["tools"] += [whole(entry) for entry in known.values()]
+        answer["tools"] += [whole(entry) for entry in {entry.shown: entry for entry in known.values()}.values()]
         unknown = [name[:_SHOWN] for name in wanted if name not in known]
         if unknown:
             answer["unknown"] = unknown
@@ -156,7 +156,7 @@ class BuiltinStage:
 
     async def _found(self, call: Call, call_next: Handler) -> Reply:
         """A call of a tool that was found: arguments that do not fit are told in words that help."""
-        entry = self._view(call.scope.profile).snapshot.tools.get(call.name)
+        entry = names.meaning(call.name, Kind.TOOL, self._view(call.scope.profile).snapshot)
         if entry is None:
             return await call_next(call)
         if call.parked is None and not self._asks_for_missing(entry):
@@ -223,7 +223,7 @@ def unwrap(call: Call, view: View) -> None:
 
 def callable_tool(name: str, view: View) -> Entry | None:
     """The tool that a model may call by this name."""
-    entry = view.snapshot.tools.get(name)
+    entry = names.meaning(name, Kind.TOOL, view.snapshot)
     return entry if entry is not None and not entry.app_only else None
 
 

@@ -6,12 +6,15 @@ from collections.abc import Awaitable, Callable
 
 from trunkline.call.stage import Handler
 from trunkline.errors import UnknownNameError
-from trunkline.model import Call, Entry, Reply, Snapshot
+from trunkline.model import Call, Entry, Kind, Reply, Snapshot
 from trunkline.tool import ToolOptions
-from trunkline.tools.names import did_you_mean
+from trunkline.tools.names import did_you_mean, meaning, namesakes, prefixed
 from trunkline.tools.uri_templates import matches
 from trunkline.wire.envelope import read_string
 from trunkline.wire.members import encode, read_members, write_members
+
+_MOST_NAMESAKES = 5
+"""Of so many servers that have one name, the whole names are said."""
 
 
 class EntryStage:
@@ -42,7 +45,7 @@ class EntryStage:
         if entry is not None:
             call.entry = entry
             call.server = entry.server
-            if entry.name != entry.shown:
+            if entry.name != call.name:
                 _rename(call, entry.name)
         elif snapshot.bare:
             call.server = snapshot.bare  # a server that stands alone answers for itself, even what it does not have
@@ -58,9 +61,9 @@ def resolve(call: Call, snapshot: Snapshot) -> Entry | None:
     """What the call names, if the snapshot has it."""
     match call.method:
         case "tools/call":
-            return snapshot.tools.get(call.name) or snapshot.aliases.get(call.name)
+            return meaning(call.name, Kind.TOOL, snapshot)
         case "prompts/get":
-            return snapshot.prompts.get(call.name)
+            return meaning(call.name, Kind.PROMPT, snapshot)
         case "resources/read" | "resources/subscribe" | "resources/unsubscribe":
             return find_resource(call.name, snapshot)
         case "completion/complete":
@@ -83,6 +86,11 @@ def find_resource(uri: str, snapshot: Snapshot) -> Entry | None:
 def unknown(call: Call, snapshot: Snapshot) -> UnknownNameError:
     """The error for a name that nobody has; it says who might have had it."""
     what = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}.get(call.method, "name")
+    kind = Kind.PROMPT if call.method == "prompts/get" else Kind.TOOL
+    several = [prefixed(entry.server, entry.name) for entry in namesakes(call.name, kind, snapshot)]
+    if several:
+        hint = f"Several servers have it; say whose you mean: {', '.join(several[:_MOST_NAMESAKES])}."
+        return UnknownNameError(f"Unknown {what}: {call.name}", hint=hint)
     known = {"tools/call": snapshot.tools, "prompts/get": snapshot.prompts}.get(call.method, snapshot.resources)
     hints = did_you_mean(call.name, known), snapshot.missing
     return UnknownNameError(f"Unknown {what}: {call.name}", hint=" ".join(filter(None, hints)))
@@ -92,7 +100,7 @@ def _resolve_reference(call: Call, snapshot: Snapshot) -> Entry | None:
     reference = read_members(call.params.get("ref", b"{}"))
     if read_string(reference.get("type", b"")) == "ref/prompt":
         call.name = read_string(reference.get("name", b""))
-        return snapshot.prompts.get(call.name)
+        return meaning(call.name, Kind.PROMPT, snapshot)
     call.name = read_string(reference.get("uri", b""))
     for template in snapshot.templates:
         if template.shown == call.name:

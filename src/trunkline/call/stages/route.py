@@ -15,7 +15,7 @@ from trunkline.balance.routing import RouteContext, RouterConfig
 from trunkline.call.stage import REPEATABLE, Handler
 from trunkline.config.options import GroupSpec, RouterSection, RoutingOptions
 from trunkline.errors import RefusedError
-from trunkline.model import Call, Reply, ServerView, Snapshot, State
+from trunkline.model import Call, Kind, Offer, Reply, ServerView, Snapshot, State
 from trunkline.tool import Annotations, Tool
 from trunkline.tools.categories import infer_category
 from trunkline.wire.envelope import INVALID_PARAMS, read_string
@@ -32,6 +32,7 @@ class RouteStage:
     def __init__(self, groups: Mapping[str, GroupSpec], config: RouterSection) -> None:
         self.groups, self.config = groups, config
         self.routers = {name: _router(group, config) for name, group in groups.items()}
+        self._offered: dict[str, tuple[Offer, dict[str, set[str]]]] = {}
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
         router = self.routers.get(call.server)
@@ -49,15 +50,12 @@ class RouteStage:
 
     def learn(self, snapshot: Snapshot) -> None:
         """Which server has which tools, and how each fares."""
-        offered: dict[str, set[str]] = {}
-        for entry in snapshot.tools.values():
-            for server in entry.members:
-                offered.setdefault(server, set()).add(entry.name)
-        others = [*snapshot.prompts.values(), *snapshot.resources.values(), *snapshot.unlisted.values()]
-        for members in {entry.members for entry in (*others, *snapshot.templates)}:
-            for server in members:
-                offered.setdefault(server, set()).add(_had_by(members))
         for name, router in self.routers.items():
+            offer = snapshot.offers.get(name, _NONE)
+            known = self._offered.get(name)
+            if known is None or known[0] is not offer:
+                known = self._offered[name] = offer, _offered(offer)
+            offered = known[1]
             views = {server: snapshot.servers.get(server) for server in self.groups[name].servers}
             well = _well([view for view in views.values() if view is not None])
             for server, view in views.items():
@@ -66,6 +64,22 @@ class RouteStage:
                 else:
                     router.register_server(server, tools=offered.get(server, set()))
                     router.update_health_status(server, server in well)
+
+
+_NONE = Offer("")
+
+
+def _offered(offer: Offer) -> dict[str, set[str]]:
+    """What each server of a group has."""
+    found: dict[str, set[str]] = {}
+    for entry in offer.tools.values():
+        for server in entry.members:
+            found.setdefault(server, set()).add(entry.name)
+    others = [entry for kind, table in offer.tables.items() if kind is not Kind.TOOL for entry in table.values()]
+    for members in {entry.members for entry in (*others, *offer.pages.values())}:
+        for server in members:
+            found.setdefault(server, set()).add(_had_by(members))
+    return found
 
 
 def _well(views: Sequence[ServerView]) -> set[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from trunkline.balance.groups import ServerInfo
@@ -34,7 +35,7 @@ from trunkline.control.unified_tools import UnifiedTool
 from trunkline.errors import ConfigError, TrunklineError
 from trunkline.events import Emitter
 from trunkline.foreign import Raised, attempt
-from trunkline.model import Entry, Snapshot, State
+from trunkline.model import Kind, Offer, Snapshot, State
 from trunkline.telemetry.tally import BOUNDS, Tally
 from trunkline.tool import UNKNOWN, Annotations, Safety
 from trunkline.tools.annotations import merge_annotations, validate_annotations
@@ -71,8 +72,8 @@ class EnhancedToolDiscovery:
         """Servers whose tools the manager does not know yet."""
         self._fed: set[str] = set()
         """Servers that the manager knows from here."""
-        self._followed: dict[str, dict[str, tuple[Entry, str]]] = {}
-        """Of servers of a hub: what was read of each tool, and the server's version."""
+        self._followed: dict[str, tuple[Offer, str]] = {}
+        """Of servers of a hub: what was read of each, and its version."""
 
     # Learning.
 
@@ -168,16 +169,17 @@ class EnhancedToolDiscovery:
 
     def follow(self, snapshot: Snapshot) -> None:
         """Take over what a hub knows; only what changed is read anew."""
-        members = {entry.server: entry.members for entry in snapshot.tools.values() if entry.members}
-        offered: dict[str, dict[str, Entry]] = {server: {} for server in self._followed}
-        for entry in snapshot.tools.values():
-            offered.setdefault(entry.server, {})[entry.name] = entry
+        offered = {server: offer for server, offer in snapshot.offers.items() if offer.tools}
+        offered |= {server: Offer(server) for server in self._followed if server not in offered}
+        members = {server: offer.members for server, offer in offered.items() if offer.members}
         ready = {name for name, view in snapshot.servers.items() if view.state in (State.READY, State.DEGRADED)}
         away = {server for server in offered if ready.isdisjoint((server, *members.get(server, ())))}
         self._index.away = (self._index.away - offered.keys()) | away
         self._index.members = members
-        for server, entries in offered.items():
-            self._follow_server(server, entries, _version(snapshot, (server, *members.get(server, ()))))
+        for server, offer in offered.items():
+            version = _version(snapshot, (server, *members.get(server, ())))
+            if self._followed.get(server) != (offer, version):
+                self._follow_server(offer, version)
 
     # Looking.
 
@@ -252,14 +254,16 @@ class EnhancedToolDiscovery:
         self._announce(known)
         return tuple(known)
 
-    def _follow_server(self, server: str, entries: Mapping[str, Entry], version: str) -> None:
+    def _follow_server(self, offer: Offer, version: str) -> None:
+        server, entries = offer.server, offer.own.get(Kind.TOOL, {})
         known = self._index.servers.get(server, {})
-        before = self._followed.get(server, {})
-        self._followed[server] = {name: (entry, version) for name, entry in entries.items()}
+        last, last_version = self._followed.get(server, (Offer(server), version))
+        before = last.own.get(Kind.TOOL, {})
+        self._followed[server] = offer, version
         read = {
             name: read_entry(entry, server_version=version)
             for name, entry in entries.items()
-            if before.get(name) != (entry, version)
+            if before.get(name) != entry or version != last_version
         }
         if not entries:
             del self._followed[server]
@@ -346,7 +350,13 @@ def _version(snapshot: Snapshot, servers: Iterable[str]) -> str:
     """What the first server that says so says about its version."""
     for server in servers:
         view = snapshot.servers.get(server)
-        version = decode_object(view.introduction.info).get("version") if view and view.introduction else None
-        if isinstance(version, str) and version:
+        version = _said_version(view.introduction.info) if view is not None and view.introduction is not None else ""
+        if version:
             return version
     return ""
+
+
+@lru_cache(maxsize=10_000)
+def _said_version(info: bytes) -> str:
+    version = decode_object(info).get("version")
+    return version if isinstance(version, str) else ""

@@ -11,7 +11,7 @@ from trunkline.call.stages.send import ROUTED
 from trunkline.call.stages.tasks import runs_tasks
 from trunkline.errors import RefusedError
 from trunkline.model import Entry, Introduction, Kind, Listing, ServerView, Snapshot, State, View
-from trunkline.telemetry.savings import Savings, weight
+from trunkline.telemetry.savings import Savings, Weights, weight
 from trunkline.tools.builtin import CALL, SEARCH
 from trunkline.upstream import pool
 from trunkline.version import __version__
@@ -51,6 +51,7 @@ class Lists:
         self._size, self._savings = page_size, savings
         self._made: dict[tuple[str, Kind, bool, bool, bool, bytes], tuple[bytes, int]] = {}
         self._version = -1
+        self._weights = Weights()
 
     def page(
         self, view: View, kind: Kind, cursor: bytes, *, modern: bool, capabilities: bytes, user: str = ""
@@ -70,20 +71,16 @@ class Lists:
                 for entry in view.entries(kind)
                 if (apps or not entry.app_only) and (askable or not entry.for_askable)
             )
-            avoided = _avoided(view, entries, askable) if kind is Kind.TOOL and not cursor else 0
+            avoided = 0
+            if view.searching and kind is Kind.TOOL and not cursor:
+                offers = view.snapshot.offers.values()
+                avoided = self._weights.of(offers, askable=askable) - weight(entries)
             made = _page(snapshot, entries, kind, cursor, modern, self._size), avoided
             if len(self._made) < 100:
                 self._made[key] = made
         if view.searching and kind is Kind.TOOL and not cursor:  # further pages belong to the same list
             self._savings.listed(view.profile, user, made[1])
         return made[0]
-
-
-def _avoided(view: View, shown: Sequence[Entry], askable: bool) -> int:
-    """Tokens of the tools that a list leaves to be searched for."""
-    if not view.searching:
-        return 0
-    return weight([tool for tool in view.snapshot.tools.values() if askable or not tool.for_askable]) - weight(shown)
 
 
 def _page(snapshot: Snapshot, entries: Sequence[Entry], kind: Kind, cursor: bytes, modern: bool, size: int) -> bytes:
@@ -237,6 +234,7 @@ def instructions(view: View) -> str:
         f"- {server.name} is {server.state.value}{': ' + server.reason if server.reason else ''}"
         for server in snapshot.servers.values()
         if server.state in (State.UNREACHABLE, State.NEEDS_AUTHORIZATION)
+        or (server.state is State.STARTING and server.introduction is None)
     ]
     if away:
         parts.append("# Not available now\n" + "\n".join(away))

@@ -126,7 +126,7 @@ class ModernEdge:
         if passed_on:
             call.headers = {name: request.headers[name] for name in passed_on}
         if message.method == "tools/call":
-            entry = self._relay.view(request.scope.profile).snapshot.tools.get(name)
+            entry = resolve(call, self._relay.view(request.scope.profile).snapshot)
             if entry is not None and entry.headers:
                 check_param_headers(request.headers, dict(entry.headers), params.get("arguments", b""))
         assert request.task is not None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from trunkline.call.tasks.log import Known
 from trunkline.errors import UnknownNameError
-from trunkline.model import EVERYONE, Kind, View
+from trunkline.model import EVERYONE, Entry, Kind, View
 from trunkline.relay import Relay
 from trunkline.tools.builtin import CATALOGUE
 from trunkline.wire.envelope import read_string
@@ -86,7 +87,7 @@ class Subscribers:
         if profile or before.searching or now.searching:
             told = kinds if before.searching == now.searching else Kind
             kinds = frozenset(kind for kind in told if before.entries(kind) != now.entries(kind))
-        catalogue = bool(now.resources) and before.snapshot.tools != now.snapshot.tools
+        catalogue = bool(now.resources) and _tools(before) != _tools(now)
         return (kinds - {Kind.TEMPLATE}) | {Kind.RESOURCE} if Kind.TEMPLATE in kinds else kinds, catalogue
 
     def _heard(self, server: str, owner: str, method: str, params: bytes) -> None:
@@ -114,3 +115,8 @@ class Subscribers:
             return server in self._relay.view(profile).snapshot.servers
         except UnknownNameError:
             return False
+
+
+def _tools(view: View) -> list[Mapping[str, Entry]]:
+    """Server by server: the tools of one that did not change are the same object, and need not be compared."""
+    return [offer.tools for offer in view.snapshot.offers.values() if offer.tools]

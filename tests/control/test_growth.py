@@ -1,0 +1,154 @@
+"""What many servers and long lists cost is what changed of them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trunkline.config.options import Config, ServerSpec
+from trunkline.config.reading import parse
+from trunkline.control.merging import Catalogue, join_servers
+from trunkline.control.registry import Registry
+from trunkline.control.search import SearchIndex, text_of
+from trunkline.model import Entry, Kind, Listing, ServerView, Snapshot, State
+from trunkline.search.finder import Finder
+from trunkline.search.text import ToolText
+from trunkline.tasks import open_tasks
+
+Views = dict[str, ServerView]
+
+
+def listing(*tools: str, words: str = "") -> Listing:
+    """A list of tools by these names."""
+    return Listing(tuple(json.dumps({"name": name, "description": words}).encode() for name in tools))
+
+
+def server(name: str, *tools: str, words: str = "") -> ServerView:
+    return ServerView(name, State.READY, lists={Kind.TOOL: listing(*tools, words=words)})
+
+
+def changed(views: Views, name: str, *tools: str, words: str = "") -> Views:
+    """The same servers, one with another list."""
+    view = dataclasses.replace(views[name], lists={Kind.TOOL: listing(*tools, words=words)})
+    return {**views, name: view}
+
+
+def test_a_changed_list_makes_no_entry_of_another_server_anew() -> None:
+    config, catalogue = Config(), Catalogue()
+    views = {f"s{n}": server(f"s{n}", "read", "write") for n in range(50)}
+    before = catalogue.join(views, config, 1)
+    steps = 0
+
+    later = changed(views, "s7", "read", "write", "delete")
+    for _ in catalogue.prepare(later, config):
+        steps += 1
+    after = catalogue.join(later, config, 2)
+
+    assert [name for name, offer in after.offers.items() if offer is not before.offers[name]] == ["s7"]
+    assert [name for name, entry in after.tools.items() if entry is not before.tools.get(name)] == ["s7__delete"]
+    assert steps == 6  # each of its three tools is looked at twice
+    assert list(after.tools)[14:17] == ["s7__read", "s7__write", "s7__delete"]
+
+
+def test_how_a_server_fares_changes_no_table() -> None:
+    config, catalogue = Config(), Catalogue()
+    views = {name: server(name, "read") for name in ("a", "b")}
+    before = catalogue.join(views, config, 1)
+
+    after = catalogue.join({**views, "a": dataclasses.replace(views["a"], state=State.DEGRADED)}, config, 2)
+
+    assert after.servers["a"].state is State.DEGRADED
+    assert after.tools is before.tools
+
+
+NAMES = st.sampled_from(["read", "write", "x.y", "a__read", "search_tools", "ä"])
+SERVERS = st.sampled_from(["a", "b", "c", "a__b"])
+CHANGES = st.lists(st.tuples(SERVERS, st.none() | st.lists(NAMES, unique=True, max_size=4), NAMES), max_size=6)
+
+
+@given(
+    CHANGES,
+    st.sampled_from(["auto", "always", "never"]),
+    st.sampled_from(["namespace", "first-wins", "last-wins", "error"]),
+    st.booleans(),
+)
+def test_what_was_joined_step_by_step_is_what_is_joined_at_once(
+    changes: list[tuple[str, list[str] | None, str]], namespace: str, conflicts: str, grouped: bool
+) -> None:
+    document: dict[str, Any] = {"servers": {name: {"command": "true"} for name in ("a", "b", "c", "a__b")}}
+    document["gateway"] = {"namespace": namespace, "conflicts": conflicts}
+    document["groups"] = {"g": {"servers": ["a", "b"]}} if grouped else {}
+    config, catalogue, views = parse(document, env={}), Catalogue(), Views()
+    for version, (name, tools, words) in enumerate(changes):
+        views = {other: view for other, view in views.items() if other != name or tools is not None}
+        if tools is not None:
+            views[name] = server(name, *tools, words=words)
+
+        stepwise, whole = catalogue.join(views, config, version), join_servers(views, config, version)
+
+        assert list(stepwise.tools.items()) == list(whole.tools.items())
+        assert {name: dict(offer.tools) for name, offer in stepwise.offers.items()} == {
+            name: dict(offer.tools) for name, offer in whole.offers.items()
+        }
+        assert (stepwise.bare, stepwise.problems) == (whole.bare, whole.problems)
+
+
+async def test_what_comes_together_is_published_once() -> None:
+    published: list[Snapshot] = []
+    told: list[frozenset[Kind]] = []
+    async with open_tasks() as tasks:
+        registry = Registry(Config(), tasks, published.append)
+        registry.listen(told.append)
+        for n in range(200):
+            registry.add(ServerSpec(f"s{n}", command="true"))
+            registry.update(f"s{n}", state=State.READY, lists={Kind.TOOL: listing("read")})
+        await registry.published()
+
+    assert [len(snapshot.tools) for snapshot in published] == [200]
+    assert told == [frozenset({Kind.TOOL})]
+
+
+async def test_a_long_list_holds_up_nobody() -> None:
+    turns = 0
+    ended = asyncio.Event()
+
+    async def others() -> None:
+        nonlocal turns
+        while not ended.is_set():
+            await asyncio.sleep(0)
+            turns += 1
+
+    async with open_tasks() as tasks:
+        registry = Registry(Config(), tasks, lambda snapshot: None)
+        registry.add(ServerSpec("long", command="true"))
+        await registry.published()
+        registry.update("long", state=State.READY, lists={Kind.TOOL: listing(*(f"tool_{n}" for n in range(4000)))})
+        tasks.start(others())
+        await registry.published()
+        ended.set()
+
+    assert len(registry.snapshot.tools) == 4000
+    assert turns > 8
+
+
+def test_an_index_reads_only_what_is_in_the_place_of_what_changed() -> None:
+    read: list[str] = []
+
+    def text(key: str, tool: Entry) -> ToolText:
+        read.append(key)
+        return text_of(key, tool)
+
+    index = SearchIndex(Finder(strategy="bm25"), text)
+    one, two, three = (Entry(name, "s", name, b'{"name":"%s"}' % name.encode()) for name in ("one", "two", "three"))
+    list(index.update({"s/one": one, "s/two": two}))
+    read.clear()
+
+    list(index.update({"s/three": three}, instead=["s/two"]))
+
+    assert read == ["s/three"]
+    assert index.tools == {"s/one": one, "s/three": three}
