@@ -153,7 +153,7 @@ def read_results(results: object, requests: Sequence[BatchRequest]) -> list[Batc
 def _result(given: object, place: int, request: BatchRequest) -> BatchResult:
     if isinstance(given, BatchResult):
         return given
-    said = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+    said: Mapping[str, Any] = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
     if isinstance(said.get("success"), bool):
         return BatchResult(said["success"], said.get("result"), said.get("error"))
     what = "no result" if given is None else type(cast("object", given)).__name__
