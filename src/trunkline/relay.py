@@ -45,9 +45,10 @@ from trunkline.telemetry.tally import Tallies
 from trunkline.tool import NO_OPTIONS, ToolOptions
 from trunkline.tools.builtin import CALL, CATALOGUE
 from trunkline.upstream.connection import Connection
+from trunkline.upstream.connection_key import ConnectionKey, askable
 from trunkline.upstream.exchange import Exchange
 from trunkline.upstream.local import Mounted
-from trunkline.upstream.pool import ConnectionKey, Pool, PoolEvents, askable, open_pool
+from trunkline.upstream.pool import Pool, PoolEvents, open_pool
 from trunkline.wire.envelope import error_object
 from trunkline.wire.seal import Seal
 
@@ -384,7 +385,8 @@ class Relay:
 
     def events(self) -> PoolEvents:
         """What the pool tells us."""
-        return PoolEvents(self._hear, self._fleet.woke, self._edge.ask_session)
+        idle = lambda: self.config.gateway.session_idle  # noqa: E731
+        return PoolEvents(self._hear, self._fleet.woke, self._edge.ask_session, idle)
 
     def attach(self, pool: Pool) -> None:
         """Calls go to the servers of this pool."""

@@ -13,7 +13,7 @@ from trunkline.errors import RefusedError
 from trunkline.model import Entry, Introduction, Kind, Listing, ServerView, Snapshot, State, View
 from trunkline.telemetry.savings import Savings, weight
 from trunkline.tools.builtin import CALL, SEARCH
-from trunkline.upstream import pool
+from trunkline.upstream import connection_key
 from trunkline.version import __version__
 from trunkline.wire.envelope import INVALID_PARAMS, read_string
 from trunkline.wire.era import MODERN_VERSIONS
@@ -57,7 +57,7 @@ class Lists:
         """One page of a list, as a result of the caller's era, with what its capabilities make it see."""
         snapshot = view.snapshot
         apps = bool(snapshot.bare) or APPS in capabilities
-        askable = pool.askable(capabilities) != b"{}"
+        askable = connection_key.askable(capabilities) != b"{}"
         if snapshot.version != self._version:
             self._made.clear()
             self._version = snapshot.version
