@@ -254,6 +254,8 @@ class Listing:
     """Why the list is incomplete; empty when it is whole."""
     for_askable: tuple[bytes, ...] = ()
     """What a legacy server lists only to callers that it may ask something."""
+    varies: bool = False
+    """A legacy server lists something else to callers that it may ask something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +332,8 @@ class View:
     resources: tuple[Entry, ...] = ()
     """Resources of our own that are listed before those of the servers."""
     templates: tuple[Entry, ...] = ()
+    own: bool = False
+    """It is one caller's, or that of callers who can be asked the same: others of the profile see something else."""
 
     def entries(self, kind: Kind) -> tuple[Entry, ...]:
         """What a list of this kind shows."""

@@ -50,6 +50,7 @@ class ListStore:
                     "ttl": listing.ttl,
                     "public": listing.public,
                     "for_askable": [item.decode() for item in listing.for_askable],
+                    "varies": listing.varies,
                 }
                 for kind, listing in lists.items()
             },
@@ -86,6 +87,7 @@ def _read_lists(document: dict[str, Any]) -> dict[Kind, Listing]:
             float(listing["ttl"]),
             bool(listing["public"]),
             for_askable=tuple(str(item).encode() for item in listing["for_askable"]),
+            varies=bool(listing.get("varies")),
         )
         for kind, listing in document.items()
     }

@@ -220,13 +220,15 @@ class Supervisor:
             return
         finally:
             await asking.close()
-        suspects = tuple(kind for kind in lists if _more(lists[kind], view.lists.get(kind, Listing()), kind))
+        suspects = tuple(kind for kind in lists if _differ(lists[kind], view.lists.get(kind, Listing())))
         if not suspects:
             return
         # Read once more without those eyes: what was only just added is there for everybody.
         again = await discover(connection, self.spec, suspects)
         found = {
-            kind: dataclasses.replace(listing, for_askable=_more(lists[kind], listing, kind))
+            kind: dataclasses.replace(
+                listing, for_askable=_more(lists[kind], listing, kind), varies=_differ(lists[kind], listing)
+            )
             for kind, listing in again.items()
             if not listing.problem
         }
@@ -261,9 +263,11 @@ class Supervisor:
 
     def _with_more(self, view: ServerView, kind: Kind, listing: Listing) -> Listing:
         """A fresh list keeps what was found to be there for callers that may be asked."""
-        known = view.lists.get(kind, Listing()).for_askable
+        before = view.lists.get(kind, Listing())
+        known = before.for_askable
         plain = {name_of(item, kind) for item in listing.items} if known else set[str]()
-        return dataclasses.replace(listing, for_askable=tuple(i for i in known if name_of(i, kind) not in plain))
+        kept = tuple(item for item in known if name_of(item, kind) not in plain)
+        return dataclasses.replace(listing, for_askable=kept, varies=before.varies)
 
     def _note_unread(self, lists: dict[Kind, Listing], tried: set[Kind]) -> None:
         """Plan to read failed lists again, less and less often."""
@@ -337,6 +341,10 @@ class Supervisor:
 
     def _set(self, state: State, reason: str) -> None:
         self._registry.update(self.spec.name, state=state, reason=reason)
+
+
+def _differ(listing: Listing, plain: Listing) -> bool:
+    return not listing.problem and set(listing.items) != set(plain.items)
 
 
 def _more(listing: Listing, plain: Listing, kind: Kind) -> tuple[bytes, ...]:

@@ -34,8 +34,12 @@ class Views:
             self._version = snapshot.version
         view = self._made.get(profile)
         if view is None:
-            view = self._made[profile] = _view(self._spec(profile), snapshot, self._config)
+            view = self._made[profile] = self.make(profile, snapshot)
         return view
+
+    def make(self, profile: str, snapshot: Snapshot) -> View:
+        """What callers of a profile see of a snapshot that is not everybody's."""
+        return _view(self._spec(profile), snapshot, self._config)
 
     def _spec(self, profile: str) -> ProfileSpec:
         gateway = self._config.gateway

@@ -262,6 +262,8 @@ class HttpConnection:
             return None
         if message.method == "notifications/progress":
             exchange.sign_of_life()
+        elif message.method.endswith(("/list_changed", "/updated")):
+            self.events.hear(message.method, message.params)  # on whichever stream it comes, others want to know too
         exchange.listener.notify(message.method, message.params)
         return None
 

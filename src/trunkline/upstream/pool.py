@@ -45,6 +45,8 @@ class PoolEvents:
     """Passes a question that belongs to no call to the caller whose session the connection is."""
     idle: Callable[[], float] = lambda: FOREVER
     """Seconds after which a modern caller's own connection is idle, where its server does not say."""
+    disowned: Callable[[ConnectionKey], None] = lambda key: None
+    """A connection that was somebody's own is gone."""
 
 
 @dataclass(slots=True)
@@ -181,6 +183,8 @@ class Pool:
         keys.discard(key)
         if not keys:
             self._owned.pop(key.owner, None)
+        if key.owner:
+            self._events.disowned(key)
 
     async def _room_for_tasks(self, spec: ServerSpec, key: ConnectionKey) -> None:
         """Refuse to open connections for tasks without end; one that was not used for long makes room."""

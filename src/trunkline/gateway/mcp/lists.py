@@ -62,7 +62,7 @@ class Lists:
             self._made.clear()
             self._version = snapshot.version
         key = (view.profile, kind, modern, apps, askable, cursor)
-        made = self._made.get(key)
+        made = self._made.get(key) if not view.own else None
         if made is None:
             entries = tuple(
                 entry
@@ -71,7 +71,7 @@ class Lists:
             )
             avoided = _avoided(view, entries, askable) if kind is Kind.TOOL and not cursor else 0
             made = _page(snapshot, entries, kind, cursor, modern, self._size), avoided
-            if len(self._made) < 100:
+            if len(self._made) < 100 and not view.own:
                 self._made[key] = made
         if view.searching and kind is Kind.TOOL and not cursor:  # further pages belong to the same list
             self._savings.listed(view.profile, user, made[1])

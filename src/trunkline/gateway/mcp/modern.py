@@ -21,6 +21,7 @@ from trunkline.gateway.request import JSON, Headers, Request
 from trunkline.model import LIST_METHODS, Call, Caller, Kind, Question, Reply, Scope
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks
+from trunkline.upstream.connection_key import owner_of
 from trunkline.wire import meta
 from trunkline.wire.envelope import (
     INVALID_PARAMS,
@@ -94,9 +95,8 @@ class ModernEdge:
     async def _own_result(self, message: Message, params: Members, own: meta.Meta, request: Request) -> bytes:
         kind = KINDS.get(message.method)
         if kind is not None:
-            await self._relay.settle()
             cursor = params.get("cursor", b"")
-            view = self._relay.view(request.scope.profile)
+            view = await self._relay.listed_for(request.scope, _caller(own), kind)
             user = request.scope.user
             return self._lists.page(view, kind, cursor, modern=True, capabilities=own.capabilities, user=user)
         if message.method == "server/discover":
@@ -118,7 +118,7 @@ class ModernEdge:
             name,
             params,
             scope=request.scope,
-            caller=Caller(True, own.version, own.capabilities, own.client_info, own.log_level),
+            caller=_caller(own),
             listener=outlet,
             raw_params=message.params,
         )
@@ -126,7 +126,7 @@ class ModernEdge:
         if passed_on:
             call.headers = {name: request.headers[name] for name in passed_on}
         if message.method == "tools/call":
-            entry = self._relay.view(request.scope.profile).snapshot.tools.get(name)
+            entry = self._relay.view_for(request.scope, call.caller).snapshot.tools.get(name)
             if entry is not None and entry.headers:
                 check_param_headers(request.headers, dict(entry.headers), params.get("arguments", b""))
         assert request.task is not None
@@ -193,7 +193,7 @@ class ModernEdge:
 
     def _goes_to_legacy(self, call: Call) -> bool:
         """Whether the call's server is a legacy one, which has no states of its own."""
-        snapshot = self._relay.view(call.scope.profile).snapshot
+        snapshot = self._relay.view_for(call.scope, call.caller).snapshot
         entry = resolve(call, snapshot)
         view = snapshot.servers.get((entry.members or (entry.server,))[0] if entry is not None else snapshot.bare)
         return view is not None and view.introduction is not None and not view.introduction.modern
@@ -211,13 +211,13 @@ class ModernEdge:
         if "taskIds" in wanted and not declares(own.capabilities):
             raise missing_extension()
         stream = Stream()
-        subscriber = ListenStream(stream, message.id, wanted, request.scope)
+        caller = _caller(own)
+        subscriber = ListenStream(stream, message.id, wanted, request.scope, owner_of(request.scope, caller))
         if wanted.get("taskIds"):
-            caller = Caller(True, own.version, own.capabilities, own.client_info)
             subscriber.news = TaskNews(self._relay, self._tasks, caller, request.scope, subscriber.tell)
         request.on_gone(stream.finish)
         try:
-            await self._watch(subscriber)
+            await self._watch(subscriber, caller)
             self._subscribers.join(subscriber)
             if subscriber.news is not None:
                 await subscriber.news.follow([str(id) for id in wanted["taskIds"]])
@@ -228,21 +228,21 @@ class ModernEdge:
             if subscriber.news is not None:
                 subscriber.news.close()
             for uri in subscriber.uris:
-                await self._unwatch(uri)
+                await self._unwatch(uri, request.scope, caller)
 
-    async def _watch(self, subscriber: ListenStream) -> None:
+    async def _watch(self, subscriber: ListenStream, caller: Caller) -> None:
         """Follow the resources that a subscription names; those that cannot be followed are not granted."""
         asked, subscriber.uris = subscriber.uris, set()
         for uri in asked:
             try:
-                if not (await self._relay.watch(uri, subscriber.scope.profile)).error:
+                if not (await self._relay.watch(uri, subscriber.scope, caller)).error:
                     subscriber.uris.add(uri)
             except TrunklineError:
                 continue
 
-    async def _unwatch(self, uri: str) -> None:
+    async def _unwatch(self, uri: str, scope: Scope, caller: Caller) -> None:
         try:
-            await self._relay.unwatch(uri)
+            await self._relay.unwatch(uri, scope, caller)
         except TrunklineError:
             pass  # its server is gone, and with it the subscription
 
@@ -286,8 +286,8 @@ class Outlet:
 class ListenStream(Subscriber):
     """One open subscription."""
 
-    def __init__(self, stream: Stream, id: bytes, wanted: dict[str, Any], scope: Scope) -> None:
-        self._stream, self._id, self.scope = stream, id, scope
+    def __init__(self, stream: Stream, id: bytes, wanted: dict[str, Any], scope: Scope, owner: str) -> None:
+        self._stream, self._id, self.scope, self.owner = stream, id, scope, owner
         self._kinds = {kind for key, kind in _LIST_KEYS.items() if wanted.get(key) is True}
         asked: list[Any] = wanted.get("resourceSubscriptions") or []
         self.uris: set[str] = {str(uri) for uri in asked}
@@ -334,6 +334,10 @@ _LIST_KEYS = {
     "promptsListChanged": Kind.PROMPT,
     "resourcesListChanged": Kind.RESOURCE,
 }
+
+
+def _caller(own: meta.Meta) -> Caller:
+    return Caller(True, own.version, own.capabilities, own.client_info, own.log_level)
 
 
 def modern_result(reply: Reply, method: str) -> bytes:
