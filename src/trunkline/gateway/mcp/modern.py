@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from trunkline.call.stages.elicit import warn_of_secrets
+from trunkline.call.stages.elicit import warn_of_secrets, wrong_answer
 from trunkline.call.stages.entry import resolve
 from trunkline.call.stages.tasks import missing_extension
+from trunkline.call.suspended import Suspended
 from trunkline.call.tasks.log import Known
 from trunkline.errors import RefusedError, TrunklineError
 from trunkline.gateway.mcp.errors import error_of, status_of
@@ -18,7 +21,7 @@ from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.mcp.subscribers import Subscriber, Subscribers
 from trunkline.gateway.mcp.task_news import TaskNews
 from trunkline.gateway.request import JSON, Headers, Request
-from trunkline.model import LIST_METHODS, Call, Caller, Kind, Question, Reply, Scope
+from trunkline.model import LIST_METHODS, Answer, Call, Caller, Kind, Parked, Question, Reply, Scope
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection_key import owner_of
@@ -151,10 +154,12 @@ class ModernEdge:
         if state and not is_ours(state) and (call.scope.user or self._goes_to_legacy(call)):
             raise RefusedError("`requestState` does not belong to this request.", code=INVALID_PARAMS)
         if is_ours(state):
-            found = self._parking.claim(state, call)
+            found = self._parking.claim(state, call, partial(_check_answers, call, answers))
             if isinstance(found, bytes):
                 return self._bound(call, await self._relay.handle(_with_state(call, found)))
             parked = found
+            if parked is None and not may_ask(_ADDRESS, call.caller.capabilities):
+                raise _undeclared([_ADDRESS])
             call.params = {name: value for name, value in call.params.items() if name not in _RETRY}
             call.raw_params = b""
             if parked is None and not all(accepted(answer) for answer in answers.values()):
@@ -338,6 +343,35 @@ _LIST_KEYS = {
 
 def _caller(own: meta.Meta) -> Caller:
     return Caller(True, own.version, own.capabilities, own.client_info, own.log_level)
+
+
+_ADDRESS = Question("elicitation/create", b'{"mode":"url"}')
+
+
+def _check_answers(call: Call, answers: Mapping[str, Answer], parked: Parked) -> None:
+    """Refuse answers that their caller no longer says it gives, or that do not fit; the question stays open."""
+    asked = {key: (parked.questions[key], one) for key, one in answers.items() if key in parked.questions}
+    undeclared = [question for question, _ in asked.values() if not may_ask(question, call.caller.capabilities)]
+    if undeclared:
+        raise _undeclared(undeclared)
+    if isinstance(parked, Suspended):
+        return  # a stage asks again by itself
+    for key, (question, answer) in asked.items():
+        problem = wrong_answer(question, answer)
+        if problem:
+            raise RefusedError(
+                f"The answer to {key!r} does not fit the question: {problem}.",
+                code=INVALID_PARAMS,
+                hint="The question is still open: send the request again with another answer.",
+            )
+
+
+def _undeclared(questions: Sequence[Question]) -> RefusedError:
+    error = decode_object(capability_missing(questions))
+    return RefusedError(
+        "The request answers what it does not declare.", code=error["code"], data=error["data"],
+        hint="Declare in every request what you can be asked.",
+    )  # fmt: skip
 
 
 def modern_result(reply: Reply, method: str) -> bytes:

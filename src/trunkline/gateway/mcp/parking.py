@@ -55,8 +55,11 @@ class Parking:
         """A server's own state, bound to the user it was made for."""
         return self._sealed(_WRAPPED + state, call)
 
-    def claim(self, state: str, call: Call) -> Parked | bytes | None:
-        """The live call that a state stands for, taken out; or the server's own state; `None`: send the call anew."""
+    def claim(self, state: str, call: Call, check: Callable[[Parked], None]) -> Parked | bytes | None:
+        """The live call that a state stands for, taken out; or the server's own state; `None`: send the call anew.
+
+        A call whose answers `check` refuses stays where it is.
+        """
         try:
             content = self._seal.open(state, _context(call))
         except ValueError:
@@ -72,6 +75,8 @@ class Parking:
             return None
         if key.startswith(_WRAPPED):
             return key[len(_WRAPPED) :]
+        if key in self._parked:
+            check(self._parked[key][0])
         parked = self._take_out(key)
         if parked is None:
             raise RefusedError("The question was answered already.", code=INVALID_PARAMS, hint="Send the request anew.")
