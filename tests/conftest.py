@@ -48,6 +48,7 @@ SLOW = (
     "questions/test_silence.py",
     "questions/test_states.py",
     "questions/test_strays.py",
+    "questions/test_own_connections.py",
     "fidelity",
     "doctor",
     "authoring/test_conformance.py",

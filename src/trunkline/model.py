@@ -256,6 +256,8 @@ class Listing:
     """What a legacy server lists only to callers that it may ask something."""
     dropped: str = ""
     """What was left out because nothing can be made of it; empty when nothing was."""
+    varies: bool = False
+    """A legacy server lists something else to callers that it may ask something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,6 +413,8 @@ class View:
     resources: tuple[Entry, ...] = ()
     """Resources of our own that are listed before those of the servers."""
     templates: tuple[Entry, ...] = ()
+    own: bool = False
+    """It is one caller's, or that of callers who can be asked the same: others of the profile see something else."""
 
     def entries(self, kind: Kind) -> tuple[Entry, ...]:
         """What a list of this kind shows."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from trunkline.balance.failover import RetryBudget
 from trunkline.call.lanes import Lane, Lanes, Limits
+from trunkline.call.links import Links
 from trunkline.call.middleware.chain import ToolMiddleware
 from trunkline.call.middleware.policy import Policy
 from trunkline.call.stage import Handler, Stage, join
@@ -31,12 +32,14 @@ from trunkline.control.fleet import Fleet
 from trunkline.control.history import History
 from trunkline.control.list_store import ListStore
 from trunkline.control.merging import options_of
+from trunkline.control.own_lists import OwnLists
+from trunkline.control.own_subscriptions import OwnSubscriptions
 from trunkline.control.registry import Changed, Registry
 from trunkline.control.search import Found, ToolSearch
 from trunkline.control.supervisor import Supervisor
 from trunkline.control.views import Views
 from trunkline.errors import ConfigError, UpstreamError
-from trunkline.model import Answer, Call, Caller, Introduction, Parked, Reply, Scope, ServerView, Snapshot, View
+from trunkline.model import Answer, Call, Caller, Introduction, Kind, Parked, Reply, Scope, ServerView, Snapshot, View
 from trunkline.questions.bridge import OpenPage
 from trunkline.storage.files import seal_key
 from trunkline.tasks import Tasks, open_tasks
@@ -45,9 +48,10 @@ from trunkline.telemetry.tally import Tallies
 from trunkline.tool import NO_OPTIONS, ToolOptions
 from trunkline.tools.builtin import CALL, CATALOGUE
 from trunkline.upstream.connection import Connection
+from trunkline.upstream.connection_key import ConnectionKey, askable
 from trunkline.upstream.exchange import Exchange
 from trunkline.upstream.local import Mounted
-from trunkline.upstream.pool import ConnectionKey, Pool, PoolEvents, askable, open_pool
+from trunkline.upstream.pool import Pool, PoolEvents, open_pool
 from trunkline.wire.envelope import error_object
 from trunkline.wire.seal import Seal
 
@@ -87,6 +91,10 @@ class Relay:
         self._registry = Registry(config, tasks, self._learn)
         self._views = Views(config)
         self._fleet = Fleet(self._registry, ListStore(config.home), tasks)
+        self._own_lists = OwnLists(self._fleet, self._views, tasks, lambda: self._registry.snapshot)
+        self.own_subscriptions = OwnSubscriptions(self._fleet, tasks)
+        """What callers follow on connections of their own."""
+        self._links = Links()
         self._searching = ToolSearch(config.search, config.home, tasks)
         self._hearers: list[Heard] = []
         self._followers: list[Callable[[Snapshot], None]] = []
@@ -116,12 +124,8 @@ class Relay:
         policy = Policy(config.middleware, self.middlewares, RetryBudget(ratio=config.router.retry_ratio))
         self._lanes.refresh()
         self.stages: tuple[Stage, ...] = (
-            BuiltinStage(self.view, self._find, config, self.savings),
-            EntryStage(
-                lambda profile: self.view(profile).snapshot,
-                lambda: self._registry.settle(self.config.gateway.settle),
-                self._options,
-            ),
+            BuiltinStage(self.view_for, self._find, config, self.savings),
+            EntryStage(self.view_for, self._settle_for, self._options, self._links),
             MiddlewareStage(policy, self._tasks, self._edge.open_page),
             *((self._cache,) if self._cache is not None else ()),
             *((self._routes,) if config.groups else ()),
@@ -138,7 +142,7 @@ class Relay:
     def enter(self, call: Call) -> Call:
         """Take a call as its caller means it: one of `call_tool` is a call of the tool that it names."""
         if call.name == CALL:
-            unwrap(call, self.view(call.scope.profile))
+            unwrap(call, self.view_for(call.scope, call.caller))
         return call
 
     async def resume(self, call: Call, parked: Parked, answers: Mapping[str, Answer]) -> Reply:
@@ -165,6 +169,21 @@ class Relay:
     def view(self, profile: str = "") -> View:
         """What the callers of a profile have, and what lists show them; without a name, those of `/mcp`."""
         return self._views.of(profile, self._registry.snapshot)
+
+    def view_for(self, scope: Scope, caller: Caller) -> View:
+        """What one caller has: as its profile has it, but for what servers show to this caller alone."""
+        return self._own_lists.view(scope, caller, self.config) or self.view(scope.profile)
+
+    async def listed_for(self, scope: Scope, caller: Caller, kind: Kind) -> View:
+        """What a list shows one caller, after what it did on connections of its own."""
+        await self.settle()
+        await self._own_lists.refresh(scope, caller, (kind,))
+        return self.view_for(scope, caller)
+
+    async def _settle_for(self, call: Call) -> None:
+        """Its server may only just be starting, or have listed the name to this caller alone."""
+        await self._registry.settle(self.config.gateway.settle)
+        await self._own_lists.refresh(call.scope, call.caller)
 
     def servers(self) -> list[ServerView]:
         """Every server, and how it fares."""
@@ -261,19 +280,25 @@ class Relay:
         self._followers.append(follower)
         follower(self.snapshot)
 
-    async def watch(self, uri: str, profile: str = "") -> Reply:
-        """Follow a resource that a profile has; its changes reach `on_heard`."""
-        if uri == CATALOGUE and self.view(profile).resources:
+    async def watch(self, uri: str, scope: Scope, caller: Caller) -> Reply:
+        """Follow a resource that a caller has; its changes reach `on_heard`."""
+        if uri == CATALOGUE and self.view(scope.profile).resources:
             return Reply(result=b"{}")  # whoever hears of changed lists hears of it
-        return await self._supervisor_of(uri, "resources/subscribe", self.view(profile).snapshot).subscription.watch(
-            uri
-        )
+        if find_resource(uri, self.view_for(scope, caller).snapshot) is None:
+            await self._own_lists.refresh(scope, caller, (Kind.RESOURCE, Kind.TEMPLATE))
+        found = self._supervisor_of(uri, "resources/subscribe", self.view_for(scope, caller).snapshot, scope)
+        own = await self.own_subscriptions.watch(found.spec.name, uri, scope, caller)
+        return own if own is not None else await found.subscription.watch(uri)
 
-    async def unwatch(self, uri: str) -> Reply:
+    async def unwatch(self, uri: str, scope: Scope, caller: Caller) -> Reply:
         """Stop following a resource."""
-        if uri == CATALOGUE and find_resource(uri, self.snapshot) is None:
+        snapshot = self.view_for(scope, caller).snapshot
+        if uri == CATALOGUE and find_resource(uri, snapshot) is None:
             return Reply(result=b"{}")
-        return await self._supervisor_of(uri, "resources/unsubscribe", self.snapshot).subscription.unwatch(uri)
+        own = await self.own_subscriptions.unwatch(uri, scope, caller)
+        if own is not None:
+            return own
+        return await self._supervisor_of(uri, "resources/unsubscribe", snapshot, scope).subscription.unwatch(uri)
 
     async def follow_task(self, task: Task) -> bool:
         """Follow a task; its news reach `on_heard`. Legacy servers tell of their tasks unasked, or never."""
@@ -340,8 +365,8 @@ class Relay:
         if mounted.stops:
             await mounted.server.stop("It was unmounted.")
 
-    def _supervisor_of(self, uri: str, method: str, snapshot: Snapshot) -> Supervisor:
-        entry = find_resource(uri, snapshot)
+    def _supervisor_of(self, uri: str, method: str, snapshot: Snapshot, scope: Scope) -> Supervisor:
+        entry = find_resource(uri, snapshot) or self._links.find(scope, uri, snapshot)
         server = (entry.members or (entry.server,))[0] if entry is not None else snapshot.bare
         found = self._fleet.supervisor(server)
         if found is None:
@@ -381,14 +406,22 @@ class Relay:
         if self._cache is not None and method.startswith("notifications/") and method.endswith(_CHANGES):
             self._cache.forget(key.server)
         self._fleet.hear(key, method, params)
+        self._own_lists.hear(key, method)
         for hearer in list(self._hearers):
             hearer(key.server, key.owner, method, params)
+
+    def _woke(self, key: ConnectionKey) -> None:
+        self._fleet.woke(key)
+        self.own_subscriptions.woke(key)
 
     # Called by `open_relay`.
 
     def events(self) -> PoolEvents:
         """What the pool tells us."""
-        return PoolEvents(self._hear, self._fleet.woke, self._edge.ask_session, self._fleet.downloading)
+        idle = lambda: self.config.gateway.session_idle  # noqa: E731
+        return PoolEvents(
+            self._hear, self._woke, self._edge.ask_session, self._fleet.downloading, idle, self._own_lists.forget
+        )
 
     def attach(self, pool: Pool) -> None:
         """Calls go to the servers of this pool."""
@@ -397,6 +430,7 @@ class Relay:
 
     async def close(self) -> None:
         """End what is our own, and the servers that were mounted."""
+        self.own_subscriptions.close()
         for name in list(self._mounted):
             await self.unmount(name)
         await self.history.close()

@@ -5,6 +5,10 @@
 127.0.0.1 and prints `PORT n` when it listens; with `--plain` besides, it answers legacy calls with JSON, and so asks on
 the session's own stream. With `--sse` it serves `/sse`. What a tool does is to append one line to a file, so that a
 test can count how often it was done. The prompt `order` and the resources `shop://order/ITEM` ask as the tool `order`.
+
+In the legacy era each session has a state: `unlock` adds the tool `vault` and the resource `shop://mine`, `touch` tells
+those who follow a resource that it changed, `link` answers with a link that no list shows. With `--choosy` the tools
+`former`, `sampler` and `mute` are listed to those who can be asked by a form, by a model, or nothing.
 """
 
 from __future__ import annotations
@@ -136,6 +140,12 @@ LISTS: Json = {
     "resources/templates/list": {"resourceTemplates": [{"name": "order", "uriTemplate": "shop://order/{item}"}]},
 }
 CAPABILITIES: Json = {"tools": {}, "prompts": {}, "resources": {}}
+LEGACY_CAPABILITIES: Json = {
+    "tools": {"listChanged": True},
+    "prompts": {},
+    "resources": {"listChanged": True, "subscribe": True},
+}
+STATEFUL = ("unlock", "touch", "link", "vault", "former", "sampler", "mute")
 TOOLS = {tool.__name__: tool for tool in (order, twice, both, aside, url, sample, agent, login, roots, later, visit)}
 SCHEMA = {"type": "object", "properties": {name: {"type": "string"} for name in ("item", "file", "text", "after")}}
 
@@ -165,9 +175,13 @@ def act(args: Json, answers: Json, wants: str = "sure") -> str:
 class Server:
     """What is the same over every transport."""
 
-    def __init__(self, era: str, log: str, *, plain: bool = False) -> None:
+    def __init__(self, era: str, log: str, *, plain: bool = False, choosy: bool = False) -> None:
         self.modern = era == "modern"
-        self.plain = plain
+        self.plain, self.choosy = plain, choosy
+        self.unlocked: set[str] = set()
+        self.followed: dict[str, set[str]] = {}
+        self.askable: dict[str, Json] = {}
+        """What the client of each session can be asked."""
         self.standing: dict[str, Send] = {}
         """The stream of each session's own."""
         self._log = log
@@ -199,7 +213,7 @@ class Server:
             finally:
                 self._running.pop(key).cancel()
         else:
-            await send(self._own(message))
+            await send(self._own(message, session))
 
     def _cancel(self, session: str, id: Any) -> None:
         self.log("cancelled", id)
@@ -207,19 +221,54 @@ class Server:
         if task is not None:
             task.cancel()
 
-    def _own(self, message: Json) -> Json:
+    def _shown(self, session: str) -> list[str]:
+        """The tools that a session sees."""
+        if self.modern:
+            return list(TOOLS)
+        able = self.askable.get(session, {})
+        choice = [name for name, need in (("former", "elicitation"), ("sampler", "sampling")) if need in able]
+        extra = (choice or ["mute"]) if self.choosy else []
+        return [*TOOLS, "unlock", "touch", "link", *extra, *(["vault"] if session in self.unlocked else [])]
+
+    async def _stateful(self, message: Json, name: str, session: str, send: Send) -> Json:
+        """What a session does to its own state, or reads of it."""
+        tell = await self._own_stream(session) if session and name in ("unlock", "touch") else send
+        if name == "unlock":
+            self.unlocked.add(session)
+            for kind in ("tools", "resources"):
+                await tell({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
+        elif name == "touch":
+            for uri in sorted(self.followed.get(session, ())):
+                params = {"uri": uri}
+                await tell({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params})
+        elif name == "link":
+            item = message["params"].get("arguments", {}).get("item", "tea")
+            return {"content": [{"type": "resource_link", "uri": f"shop://linked/{item}", "name": item}]}
+        elif name == "mine" and session not in self.unlocked:
+            raise ToolError(-32002, "Resource not found")
+        return said(message, f"{name} {os.getpid()}")
+
+    def _own(self, message: Json, session: str) -> Json:
         method, params = message["method"], message.get("params", {})
         info = {"name": "asking", "version": "1"}
         result: Json | None = None
         if method == "tools/list":
-            result = {"tools": [{"name": name, "inputSchema": SCHEMA} for name in TOOLS]}
+            result = {"tools": [{"name": name, "inputSchema": SCHEMA} for name in self._shown(session)]}
+        elif method == "resources/list" and session in self.unlocked:
+            result = {"resources": [{"name": "mine", "uri": "shop://mine"}]}
+        elif method in ("resources/subscribe", "resources/unsubscribe") and not self.modern:
+            uris = self.followed.setdefault(session, set())
+            (uris.add if method == "resources/subscribe" else uris.discard)(params["uri"])
+            result = {}
         elif method in LISTS:
             result = LISTS[method]
         elif method == "server/discover" and self.modern:
             result = {"resultType": "complete", "supportedVersions": [MODERN], "capabilities": CAPABILITIES}
             result |= {"ttlMs": 0, "cacheScope": "private", "_meta": {f"{META}serverInfo": info}}
         elif method == "initialize" and not self.modern:
-            result = {"protocolVersion": params["protocolVersion"], "capabilities": CAPABILITIES, "serverInfo": info}
+            self.askable[session] = params["capabilities"]
+            result = {"protocolVersion": params["protocolVersion"], "capabilities": LEGACY_CAPABILITIES}
+            result["serverInfo"] = info
         elif method == "ping" and not self.modern:
             result = {}
         if result is None:
@@ -232,7 +281,11 @@ class Server:
         params = message["params"]
         name: str = params.get("name") or params["uri"].rpartition("/")[2]
         self.log("call", message["id"], name)
+        own = name in STATEFUL or params.get("uri", "").startswith(("shop://mine", "shop://linked/"))
         try:
+            if own and not self.modern:
+                await send(reply(message, result=await self._stateful(message, name, session, send)))
+                return
             tool = TOOLS.get(name) if message["method"] == "tools/call" else order
             if tool is None:
                 raise ToolError(-32602, f"Unknown tool: {name}")
@@ -496,9 +549,10 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--sse", action="store_true")
     parser.add_argument("--late", type=float, default=0.0, help="seconds before it begins to read")
+    parser.add_argument("--choosy", action="store_true")
     parser.add_argument("--log", default="")
     options = parser.parse_args()
-    server = Server(options.era, options.log, plain=options.plain)
+    server = Server(options.era, options.log, plain=options.plain, choosy=options.choosy)
     server.log("start", os.getpid())
     time.sleep(options.late)
     asyncio.run(serve_http(server, old=options.sse) if options.http or options.sse else serve_stdio(server))

@@ -214,14 +214,13 @@ class Scene:
     def open_things(self) -> Json:
         """What a call leaves behind if it is forgotten: parked, in flight, leased, busy."""
         pool = inside(self.opened.hub.relay, "_fleet").pool
-        groups: list[list[Any]] = list(inside(pool, "_free").values())
-        free = [one for group in groups for one in group]
+        leases = inside(pool, "_leases")
         lanes = [self.opened.hub.relay.lane(view.name) for view in self.opened.hub.servers()]
-        connections: list[Any] = [*pool.connections("shop"), *free]
+        connections: list[Any] = [*pool.connections("shop"), *leases.of("shop")]
         return {
             "parked": len(inside(inside(self.opened.app, "_modern"), "_parking")),
             "in flight": sum(lane.inside + lane.waiting for lane in lanes),
-            "leased": len(inside(pool, "_leased")) - len(free),
+            "leased": len(leases),
             "busy": sum(connection.busy for connection in connections),
         }
 

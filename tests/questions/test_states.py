@@ -196,3 +196,65 @@ async def test_a_user_cannot_bring_a_state_that_we_did_not_give_out(
 
     assert_refused(foreign)
     assert at.done == []
+
+
+@pairs(caller="modern", server="legacy")
+async def test_an_answer_from_a_request_that_no_longer_declares_it_is_refused_and_the_question_stays(
+    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
+) -> None:
+    async with scene(tmp_path, http, pair) as at:
+        caller = at.modern()
+        state, answers = await asked(at, caller)
+        others: list[Json] = [{}, {"sampling": {}}, {"elicitation": {"url": {}}}]
+        undeclared = [await retry(caller, "shop__order", at.args("tea"), state, answers, other) for other in others]
+        done_before = at.done
+        own = await retry(caller, "shop__order", at.args("tea"), state, answers)
+        await at.nothing_is_left()
+
+    assert [one.error["code"] for one in undeclared] == [-32021] * 3
+    assert undeclared[0].error["data"]["requiredCapabilities"] == {"elicitation": {}}
+    assert done_before == []
+    assert own.text == "ordered tea"
+
+
+WRONG: list[Json] = [
+    {"action": "accept", "content": {"sure": "certainly"}},
+    {"action": "accept", "content": {}},
+    {"action": "accept"},
+    {"action": "accept", "content": []},
+    {"action": "maybe", "content": {"sure": True}},
+    {},
+]
+
+
+@pairs(caller="modern", server="legacy")
+async def test_an_answer_that_does_not_fit_is_refused_and_can_be_corrected(
+    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
+) -> None:
+    async with scene(tmp_path, http, pair) as at:
+        caller = at.modern()
+        state, answers = await asked(at, caller)
+        for wrong in WRONG:
+            heard = await retry(caller, "shop__order", at.args("tea"), state, dict.fromkeys(answers, wrong))
+            assert_refused(heard)
+            assert "does not fit" in heard.error["message"]
+            assert "certainly" not in heard.error["message"]
+        own = await retry(caller, "shop__order", at.args("tea"), state, answers)
+        await at.nothing_is_left()
+
+    assert own.text == "ordered tea"
+    assert at.done == ["tea"]
+
+
+@pairs(caller="legacy")
+async def test_what_a_session_answers_that_does_not_fit_does_not_reach_the_server(
+    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
+) -> None:
+    async with scene(tmp_path, http, pair) as at:
+        talker = await at.talker()
+        told = await talker.call("shop__order", at.args("tea"), lambda _: WRONG[0])
+        await at.nothing_is_left()
+
+    assert "does not fit" in str(told.message)
+    assert "certainly" not in str(told.message)
+    assert at.done == []

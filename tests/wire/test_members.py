@@ -181,3 +181,49 @@ def test_a_name_with_half_a_surrogate_can_be_written_again() -> None:
 @given(VALUES)
 def test_a_value_is_decoded_as_python_would(value: Any) -> None:
     assert decode(json.dumps(value).encode()) == value
+
+
+CROWD = 20_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"{" + b",".join([b'"a":1'] * CROWD) + b"}",
+        b"{" + b", ".join(b'"k%d": 1' % number for number in range(CROWD)) + b" }",
+        b"{" + b",".join(b'"\\u0061%d":1' % number for number in range(CROWD)) + b"}",
+        b'{"\\ud800":1,' + b",".join(b'"k%d":1' % number for number in range(CROWD)) + b"}",
+    ],
+    ids=["one name again and again", "many names", "names with escapes", "half a surrogate pair"],
+)
+def test_an_object_with_countless_names_is_refused(text: bytes) -> None:
+    with pytest.raises((RefusedError, ValueError), match=r"[Mm]ore than 10000 names"):
+        read_unambiguous(text)
+
+
+def test_many_names_inside_arguments_are_none_of_our_business() -> None:
+    inside = b"{" + b",".join(b'"k%d":1' % number for number in range(CROWD)) + b"}"
+
+    assert read_unambiguous(b'{"name" : "x", "arguments" : ' + inside + b"}")["arguments"] == inside
+
+
+@pytest.mark.parametrize(
+    ("text", "once"),
+    [
+        (b'{ "a" : 1 , "b" : [ 1 ] }', True),
+        (b'{\n"a":{"a":1},\t"b":"}"}', True),
+        (b'{"a" : 12, "a" : 1}', False),
+        (b'{"a" : 1, "a" : 12}', False),
+        (b'{"a" : 1, "b" : 2, "a" : 1}', False),
+        (b'{"a" : 1, "\\u0061" : 1}', False),
+        (b'{"a\\"" : 1, "a\\\\" : 1}', True),
+        (b"{ }", True),
+        (b'{"":1 , "" :1}', False),
+    ],
+)
+def test_names_are_seen_twice_however_they_are_spaced(text: bytes, once: bool) -> None:
+    if once:
+        assert read_unambiguous(text) == read_members(text)
+    else:
+        with pytest.raises(RefusedError, match="twice"):
+            read_unambiguous(text)

@@ -77,7 +77,7 @@ class GatewayConfig:
     question_timeout: float = 300.0
     """Seconds a caller has to answer a server's question."""
     max_parked: int = 1000
-    """Calls of modern callers that may wait for an answer to a server's question at once."""
+    """Calls of one user that may wait for an answer to a server's question at once; modern callers."""
     drain: float = 10.0
     """Seconds that calls in flight get to finish when Trunkline is asked to stop."""
 
@@ -106,7 +106,7 @@ class ServerSpec:
     lifecycle: Literal["singleton", "transient"] = "singleton"
     """`singleton` keeps one process for many calls, `transient` starts one for each call."""
     idle_timeout: float = 0.0
-    """Seconds without a call after which a `singleton` process is stopped until the next; 0 keeps it."""
+    """Seconds without a call after which its process is stopped; 0 keeps it, and a caller's own for `session_idle`."""
     timeout: float = 60.0
     """Seconds that a call may go without a sign of life (an answer, or progress)."""
     max_timeout: float = 600.0
@@ -120,7 +120,7 @@ class ServerSpec:
     concurrency: int = 128
     """Calls that may be in flight to it at once; further ones wait, as `[batcher]` says."""
     processes: int = 32
-    """Connections, each for one call at a time, for sessionless callers that it may ask; as many for their tasks."""
+    """Connections of each user, one call at a time, for sessionless callers that it may ask; as many for tasks."""
     answer_limit: int = 16 * 2**20
     """Bytes that one of its messages may have."""
     max_pages: int = 100

@@ -12,7 +12,8 @@ from trunkline.control.registry import Registry
 from trunkline.control.supervisor import Supervisor
 from trunkline.errors import UpstreamError
 from trunkline.tasks import Tasks
-from trunkline.upstream.pool import ConnectionKey, Pool
+from trunkline.upstream.connection_key import ConnectionKey
+from trunkline.upstream.pool import Pool
 
 
 class Fleet:

@@ -53,6 +53,7 @@ class ListStore:
                     listing.public,
                     [item.decode() for item in listing.for_askable],
                     listing.dropped,
+                    listing.varies,
                 )
                 for kind, listing in lists.items()
             },
@@ -90,6 +91,7 @@ def _read_lists(document: dict[str, _List]) -> dict[Kind, Listing]:
             listing.public,
             for_askable=tuple(item.encode() for item in listing.for_askable),
             dropped=listing.dropped,
+            varies=listing.varies,
         )
         for kind, listing in document.items()
     }
@@ -102,6 +104,7 @@ class _List(msgspec.Struct):
     public: bool
     for_askable: list[str]
     dropped: str = ""
+    varies: bool = False
 
 
 class _Document(msgspec.Struct):

@@ -58,6 +58,10 @@ class Subscription:
         del self._resources[uri]
         return await self._ask(uri, "resources/unsubscribe", self._spec.timeout)
 
+    def follows(self, uri: str = "") -> bool:
+        """Whether somebody wants to hear of a resource, or of any."""
+        return uri in self._resources if uri else bool(self._resources)
+
     async def follow_task(self, own: str) -> bool:
         """Follow a task of a modern server; whether the server agreed."""
         if self.connection is None or not self.connection.introduction.modern:

@@ -231,13 +231,15 @@ class Supervisor:
             return
         finally:
             await asking.close()
-        suspects = tuple([kind for kind in lists if await _more(lists[kind], view.lists.get(kind, Listing()), kind)])
+        suspects = tuple(kind for kind in lists if _differ(lists[kind], view.lists.get(kind, Listing())))
         if not suspects:
             return
         # Read once more without those eyes: what was only just added is there for everybody.
         again = await discover(connection, self.spec, suspects)
         found = {
-            kind: dataclasses.replace(listing, for_askable=await _more(lists[kind], listing, kind))
+            kind: dataclasses.replace(
+                listing, for_askable=await _more(lists[kind], listing, kind), varies=_differ(lists[kind], listing)
+            )
             for kind, listing in again.items()
             if not listing.problem
         }
@@ -349,8 +351,15 @@ def _dropped(lists: Mapping[Kind, Listing]) -> list[str]:
 
 async def _with_more(view: ServerView, kind: Kind, listing: Listing) -> Listing:
     """A fresh list keeps what was found to be there for callers that may be asked."""
-    known = Listing(view.lists.get(kind, Listing()).for_askable)
-    return dataclasses.replace(listing, for_askable=await _more(known, listing, kind)) if known.items else listing
+    before = view.lists.get(kind, Listing())
+    if not before.varies and not before.for_askable:
+        return listing
+    more = await _more(Listing(before.for_askable), listing, kind)
+    return dataclasses.replace(listing, for_askable=more, varies=before.varies)
+
+
+def _differ(listing: Listing, plain: Listing) -> bool:
+    return not listing.problem and set(listing.items) != set(plain.items)
 
 
 async def _more(listing: Listing, plain: Listing, kind: Kind) -> tuple[bytes, ...]:

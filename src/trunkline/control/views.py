@@ -42,6 +42,10 @@ class Views:
             view = self._made[profile] = found.view(snapshot)
         return view
 
+    def make(self, profile: str, snapshot: Snapshot) -> View:
+        """What callers of a profile see of a snapshot that is not everybody's."""
+        return _Profile(self._spec(profile), self._config.gateway.expose_limit).view(snapshot)
+
     def _spec(self, profile: str) -> ProfileSpec:
         gateway = self._config.gateway
         spec = self._config.profiles.get(profile) if profile else ProfileSpec()

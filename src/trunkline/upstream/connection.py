@@ -164,6 +164,9 @@ def refusal(method: str) -> Answer:
     return Answer(error=error_object(-32601, f"The client cannot be asked {method!r} here."))
 
 
+OVERASKED = Answer(error=error_object(-32603, "Too many questions are open already."))
+
+
 def write_answer(server_id: bytes, answer: Answer) -> bytes:
     """Our response to a server's question."""
     return write_error(server_id, answer.error) if answer.error else write_result(server_id, answer.result or b"{}")

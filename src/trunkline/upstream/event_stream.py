@@ -13,6 +13,8 @@ from trunkline.wire.sse import Decoder, Event
 
 POLL_AGAIN = 1.0
 """Seconds before a stream that the server closed is asked for again, unless it names a delay."""
+SLICE = 100
+"""Events after which others get a turn."""
 SOONEST = 0.1
 """Seconds between two attempts at least, whatever delay it names."""
 
@@ -25,9 +27,13 @@ class EventStream:
         self.decoder = Decoder(limit)
         self.retry = POLL_AGAIN
         self._waiting: deque[Event] = deque()
+        self._taken = 0
 
     async def next_event(self) -> Event | None:
         """The next event; `None` when the stream is over."""
+        self._taken += 1
+        if self._taken % SLICE == 0:
+            await asyncio.sleep(0)  # what came in one piece may be thousands
         while not self._waiting:
             piece = await self.response.next_piece()
             if not piece:

@@ -13,6 +13,8 @@ FOREVER = float("inf")
 QUIET = 0.02
 """Seconds without a further question after which those that came are put to the caller, all at once."""
 LONGEST_GATHERING = 0.1
+MOST_QUESTIONS = 100
+"""Questions of one call that may be open at once; further ones are refused."""
 
 
 class AskedError(Exception):
@@ -125,6 +127,11 @@ class Exchange:
     def waiting(self) -> bool:
         """Whether somebody waits for it now; a parked exchange waits for nobody."""
         return self._future is not None and not self._future.done()
+
+    @property
+    def overasked(self) -> bool:
+        """Whether so many questions are open that no further one is taken."""
+        return len(self.asked) >= MOST_QUESTIONS
 
     def ask(self, server_id: bytes, question: Question) -> None:
         """Note a question of the server's; it is put to the caller together with those that come right behind it."""

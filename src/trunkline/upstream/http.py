@@ -13,6 +13,7 @@ from trunkline.model import Answer, Introduction, Question, Reply
 from trunkline.tasks import Tasks
 from trunkline.upstream.address import Address
 from trunkline.upstream.connection import (
+    OVERASKED,
     ConnectionEvents,
     answer_when_done,
     checked_reply,
@@ -33,6 +34,8 @@ from trunkline.wire.sse import TooLongError
 SIDE_TIMEOUT = 10.0
 """Seconds for a message that nobody waits for: a notification, an answer to a question, a farewell."""
 LONGEST_POLL = 30.0
+MOST_ANSWERS = 200
+"""Answers of ours to one server that may be under way at once."""
 
 
 class HttpConnection:
@@ -55,6 +58,7 @@ class HttpConnection:
         """Until then the server may go on with a call that was withdrawn."""
         self._listening: asyncio.Task[None] | None = None
         self._posting: set[asyncio.Task[None]] = set()
+        self._answering = 0
 
     @property
     def alive(self) -> bool:
@@ -262,6 +266,8 @@ class HttpConnection:
             return None
         if message.method == "notifications/progress":
             exchange.sign_of_life()
+        elif message.method.endswith(("/list_changed", "/updated")):
+            self.events.hear(message.method, message.params)  # on whichever stream it comes, others want to know too
         exchange.listener.notify(message.method, message.params)
         return None
 
@@ -270,6 +276,8 @@ class HttpConnection:
             self._reply_later(message.id, Answer(result=b"{}"))
         elif exchange.background:
             self._reply_later(message.id, refusal(message.method))
+        elif exchange.overasked:
+            self._reply_later(message.id, OVERASKED)
         else:
             exchange.ask(message.id, Question(message.method, message.params))
 
@@ -321,7 +329,7 @@ class HttpConnection:
     def _take_stray(self, message: Message) -> None:
         """A question outside every call: with one call alone under way, it can only be about that."""
         question, call = Question(message.method, message.params), self._certain()
-        if call is not None and self.events.exclusive:
+        if call is not None and self.events.exclusive and not call.overasked:
             call.ask(message.id, question)
             return
         if call is not None:
@@ -335,7 +343,16 @@ class HttpConnection:
         return call if call.interrupt is not None else None  # not sent yet
 
     def _reply_later(self, server_id: bytes, answer: Answer) -> None:
-        self._tasks.start(self._post_quietly(write_answer(server_id, answer)), name=f"{self.spec.name} answer")
+        if self._answering >= MOST_ANSWERS:
+            return  # a server that asks faster than it takes answers does not want them
+        self._answering += 1
+        posting = self._tasks.start(
+            self._post_quietly(write_answer(server_id, answer)), name=f"{self.spec.name} answer"
+        )
+        posting.add_done_callback(self._answered)
+
+    def _answered(self, _: object) -> None:
+        self._answering -= 1
 
     # Messages that get no answer.
 

@@ -6,12 +6,10 @@ import asyncio
 import dataclasses
 import random
 import time
-from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Literal
+from functools import partial
 
 from trunkline.balance.health import PATIENCE, SHORT_LIFE, Backoff
 from trunkline.config.options import ServerSpec
@@ -19,44 +17,21 @@ from trunkline.errors import AuthorizationNeededError, BusyError, UnreachableErr
 from trunkline.model import EVERYONE, Answer, Caller, Scope
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.upstream.connection import Connection, ConnectionEvents, NotModernError
+from trunkline.upstream.connection_key import ConnectionKey, Purpose, askable
+from trunkline.upstream.exchange import FOREVER
 from trunkline.upstream.http import HttpConnection
 from trunkline.upstream.http1 import HttpClient
+from trunkline.upstream.leases import Leases
 from trunkline.upstream.local import connect_local
 from trunkline.upstream.process import Warden, open_warden
 from trunkline.upstream.response import NotStreamableError
 from trunkline.upstream.sse import connect_sse
 from trunkline.upstream.stdio import connect_stdio
-from trunkline.wire.members import read_members, write_members
 
 SWEEP = 1.0
-LEASE_IDLE = 30.0
 TASKS_IDLE = 3600.0
 TASKS_SPARE = 60.0
 """Seconds after which nobody seems to care about a connection's tasks, when another needs its place."""
-
-
-Purpose = Literal["shared", "session", "lease", "tasks"]
-"""Whom a connection serves: all, one caller's session, one call at a time, or the tasks of a modern user."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionKey:
-    """Which connection a call takes; calls with equal keys share one."""
-
-    server: str
-    fingerprint: str
-    era: str = "auto"
-    purpose: Purpose = "shared"
-    capabilities: bytes = b"{}"
-    app: str = ""
-    user: str = ""
-    """Whose calls alone it carries, where the server may ask something."""
-    session: str = ""
-
-    @property
-    def owner(self) -> str:
-        """The session that is told what the server says here outside calls; empty when everybody is."""
-        return "" if self.purpose == "shared" else self.session or f"{self.purpose} {self.user}"
 
 
 @dataclass(frozen=True)
@@ -70,12 +45,18 @@ class PoolEvents:
     """Passes a question that belongs to no call to the caller whose session the connection is."""
     downloading: Callable[[ConnectionKey], None] = lambda _: None
     """A server has to be downloaded before it starts."""
+    idle: Callable[[], float] = lambda: FOREVER
+    """Seconds after which a modern caller's own connection is idle, where its server does not say."""
+    disowned: Callable[[ConnectionKey], None] = lambda key: None
+    """A connection that was somebody's own is gone."""
 
 
 @dataclass(slots=True)
 class _Held:
     connection: Connection
     since: float
+    idle: float = FOREVER
+    """Seconds without a call after which it is closed."""
 
 
 class Pool:
@@ -92,9 +73,9 @@ class Pool:
         self._old: set[str] = set()
         """Servers that were found to speak HTTP+SSE."""
         self._passing: dict[Connection, ConnectionKey] = {}
-        self._leased: dict[Connection, ConnectionKey] = {}
-        self._free: dict[ConnectionKey, list[Connection]] = {}
-        self._leasing: Counter[str] = Counter()
+        self._leases = Leases(self._open_lease, self._disown, tasks)
+        self._owned: dict[str, set[ConnectionKey]] = {}
+        """The connections that are somebody's own, by their owner."""
 
     def key_of(self, spec: ServerSpec, scope: Scope, caller: Caller, *, tasks: bool = False) -> ConnectionKey:
         """Which connection serves this caller: in its own era if possible, and shared unless it may be asked."""
@@ -110,12 +91,15 @@ class Pool:
         # A legacy caller has its own session anyway, on which an HTTP server may also ask outside a call.
         session = "" if tasks else scope.session
         streamed = spec.kind != "http" or spec.fingerprint in self._old
-        purpose: Purpose = "shared"
+        purpose: Purpose = "caller"
         if streamed or tasks or session or b'"roots"' in capabilities:
             purpose = "tasks" if tasks else "session" if session else "lease"
-        return ConnectionKey(
+        key = ConnectionKey(
             spec.name, spec.fingerprint, "legacy", purpose, capabilities, scope.app, scope.user, session
         )
+        if purpose not in ("caller", "lease"):
+            return key
+        return dataclasses.replace(key, thread=scope.thread, client=caller.client_info)
 
     def ready(self, key: ConnectionKey) -> Connection | None:
         """The live connection of a key, if there is one."""
@@ -130,12 +114,12 @@ class Pool:
             key = self.key_of(spec, scope, caller, tasks=tasks)
         transient = spec.lifecycle == "transient" and spec.kind == "stdio"
         if key.purpose == "lease" and not transient:
-            return await self._lease(spec, key)
+            return await self._leases.take(spec, key, self._idle(spec))
         connection = None if transient else self.ready(key)
         if connection is not None:
             return connection
         if key.purpose == "tasks":
-            await self._room_for_tasks(spec)
+            await self._room_for_tasks(spec, key)
         try:
             if not transient:
                 return await self.open(spec, key)
@@ -157,75 +141,75 @@ class Pool:
         """A call ended. A `transient` process ends with it; a leased one serves on, if the call ended cleanly."""
         if self._passing and self._passing.pop(connection, None) is not None:
             self._tasks.start(connection.close(), name="end of a transient process")
-        key = self._leased.get(connection) if self._leased else None
-        if key is None:
-            return
-        if clean and connection.alive:
-            self._free.setdefault(key, []).append(connection)
-        else:
-            # A server may still ask on behalf of a call that nobody waits for: nobody else must hear that.
-            self._end_lease(connection)
+        self._leases.give_back(connection, clean=clean)
 
-    async def _lease(self, spec: ServerSpec, key: ConnectionKey) -> Connection:
-        """A connection for one call alone, for a caller without a session of its own."""
-        free = self._free.get(key, [])
-        while free:
-            connection = free.pop()
-            if connection.alive:
-                return connection
-            self._end_lease(connection)
-        if self._leases(spec.name) >= spec.processes:
-            self._make_room(spec.name)
-        if self._leases(spec.name) >= spec.processes:
-            raise BusyError(
-                f"Server {spec.name!r} already has {spec.processes} connections for calls that may ask something.",
-                hint="Answer open questions, try again later, or raise its `processes`.",
-            )
-        self._leasing[spec.name] += 1
-        try:
-            connection = await self._connect(spec, key)
-        finally:
-            self._leasing[spec.name] -= 1
-        self._leased[connection] = key
+    async def own(self, spec: ServerSpec, scope: Scope, caller: Caller) -> tuple[ConnectionKey, Connection] | None:
+        """The connection that is this caller's alone, opened if need be; `None` where it shares one."""
+        key = self.key_of(spec, scope, caller)
+        if key.era == "auto":
+            await self.open(spec)
+            key = self.key_of(spec, scope, caller)
+        if key.purpose == "shared" or (spec.lifecycle == "transient" and spec.kind == "stdio"):
+            return None
+        if key.purpose == "lease":
+            return key, await self._leases.own(spec, key, self._idle(spec))
+        return key, self.ready(key) or await self.open(spec, key)
+
+    def owned(self, owner: str) -> list[tuple[ConnectionKey, Connection]]:
+        """The live connections that are somebody's own."""
+        keys = self._owned.get(owner, ())
+        found = ((key, self._leases.first(key) if key.purpose == "lease" else self.ready(key)) for key in list(keys))
+        return [(key, connection) for key, connection in found if connection is not None]
+
+    def pin(self, key: ConnectionKey) -> None:
+        """Somebody hears of changes on a connection of its own: it is not idle until it is unpinned."""
+        self._leases.pinned[key] += 1
+
+    def unpin(self, key: ConnectionKey) -> None:
+        """Nobody hears of changes on it any more."""
+        self._leases.pinned[key] -= 1
+        if self._leases.pinned[key] <= 0:
+            del self._leases.pinned[key]
+
+    def _idle(self, spec: ServerSpec) -> float:
+        return spec.idle_timeout or self._events.idle()
+
+    async def _open_lease(self, spec: ServerSpec, key: ConnectionKey) -> Connection:
+        connection = await self._connect(spec, key)
+        self._owned.setdefault(key.owner, set()).add(key)
+        self._events.woke(key)
         return connection
 
-    async def _room_for_tasks(self, spec: ServerSpec) -> None:
+    def _disown(self, key: ConnectionKey) -> None:
+        keys = self._owned.get(key.owner, set())
+        keys.discard(key)
+        if not keys:
+            self._owned.pop(key.owner, None)
+        if key.owner:
+            self._events.disowned(key)
+
+    async def _room_for_tasks(self, spec: ServerSpec, key: ConnectionKey) -> None:
         """Refuse to open connections for tasks without end; one that was not used for long makes room."""
-        mine = [key for key in (*self._held, *self._opening) if key.server == spec.name and key.purpose == "tasks"]
+        mine = [
+            one for one in (*self._held, *self._opening)
+            if one.purpose == "tasks" and (one.server, one.app, one.user) == (spec.name, key.app, key.user)
+        ]  # fmt: skip
         if len(mine) < spec.processes:
             return
-        idle = self._idle_tasks(spec.name, TASKS_SPARE)
+        idle = self._idle_tasks(mine, TASKS_SPARE)
         if not idle:
             raise BusyError(
-                f"Server {spec.name!r} already has {spec.processes} connections with tasks.",
+                f"User {key.user!r} already has {spec.processes} connections with tasks to server {spec.name!r}.",
                 hint="Try again later, or raise its `processes`.",
             )
         await self._close(idle[:1])
 
-    def _idle_tasks(self, server: str, seconds: float) -> list[ConnectionKey]:
+    def _idle_tasks(self, among: Iterable[ConnectionKey], seconds: float) -> list[ConnectionKey]:
         """Lines of tasks that nobody asked for, for so long; the longest first."""
         oldest = time.monotonic() - seconds
-        idle = [(held.connection.last_used, key) for key, held in self._held.items()
-                if key.purpose == "tasks" and server in ("", key.server) and not held.connection.busy]  # fmt: skip
-        return [key for used, key in sorted(idle, key=lambda one: one[0]) if used < oldest]
-
-    def _leases(self, server: str) -> int:
-        return sum(leased.server == server for leased in self._leased.values()) + self._leasing[server]
-
-    def _make_room(self, server: str) -> None:
-        """End a connection that waits for somebody else's next call."""
-        for key, free in self._free.items():
-            if key.server == server and free:
-                self._end_lease(free[0])
-                return
-
-    def _end_lease(self, connection: Connection) -> None:
-        key = self._leased.pop(connection, None)
-        if key is not None:
-            free = self._free.get(key, [])
-            if connection in free:
-                free.remove(connection)
-            self._tasks.start(connection.close(), name="end of a lease")
+        lines = [(key, self._held[key].connection) for key in among if key.purpose == "tasks" and key in self._held]
+        idle = [(line.last_used, key) for key, line in lines if not line.busy and line.last_used < oldest]
+        return [key for _, key in sorted(idle, key=lambda one: one[0])]
 
     async def open(self, spec: ServerSpec, key: ConnectionKey | None = None) -> Connection:
         """Connect a key, once for all who ask meanwhile."""
@@ -259,6 +243,7 @@ class Pool:
         held = self._held.get(key)
         if held is not None and held.connection is connection:
             del self._held[key]
+            self._disown(key)
             if time.monotonic() - held.since < SHORT_LIFE:
                 self.gate(key.server).failed(time.monotonic(), reason, random.random())  # noqa: S311 - jitter
             else:
@@ -272,14 +257,14 @@ class Pool:
         """Close a server's connections that nobody used for so long; whether none is left."""
         now = time.monotonic()
         mine = [(key, held.connection) for key, held in self._held.items() if key.server == server]
-        await self._close([key for key, c in mine if not c.busy and now - c.last_used >= idle])
+        pinned = self._leases.pinned
+        await self._close([key for key, c in mine if not c.busy and now - c.last_used >= idle and key not in pinned])
         return not any(key.server == server for key in self._held)
 
     async def remove(self, server: str) -> None:
         """Close everything that belongs to a server."""
         self._gates.pop(server, None)
-        for connection in [c for c, key in self._leased.items() if key.server == server]:
-            self._end_lease(connection)
+        self._leases.remove(server)
         await self._close([key for key in self._held if key.server == server])
 
     def of_session(self, session: str) -> list[Connection]:
@@ -293,7 +278,8 @@ class Pool:
     async def close(self) -> None:
         """Close everything."""
         await self._close(list(self._held))
-        for connection in [*self._passing, *self._leased]:
+        await self._leases.close()
+        for connection in self._passing:
             await connection.close()
         self._client.close()
 
@@ -307,10 +293,13 @@ class Pool:
                 elif time.monotonic() - held.since > SHORT_LIFE:
                     self.gate(key.server).lasted()
             now = time.monotonic()
-            for connection in [c for free in self._free.values() for c in free]:
-                if now - connection.last_used > LEASE_IDLE or not connection.alive:
-                    self._end_lease(connection)
-            await self._close(self._idle_tasks("", TASKS_IDLE))
+            self._leases.sweep(now)
+            idle = [
+                key for key, held in self._held.items()
+                if not held.connection.busy and now - held.connection.last_used > held.idle
+                and key not in self._leases.pinned
+            ]  # fmt: skip
+            await self._close([*idle, *self._idle_tasks(self._held, TASKS_IDLE)])
 
     def _known(self, key: ConnectionKey) -> ConnectionKey:
         """The key under the era that its server is known to speak, so that all who want it share it."""
@@ -321,6 +310,8 @@ class Pool:
 
     async def _close(self, keys: list[ConnectionKey]) -> None:
         closing = [self._held.pop(key).connection.close() for key in keys if key in self._held]
+        for key in keys:
+            self._disown(key)
         for key, opening in list(self._opening.items()):
             if key in keys:
                 opening.cancel()
@@ -332,7 +323,10 @@ class Pool:
             self.lost(key, stale.connection, "The connection was lost.")
         connection = await self._connect(spec, key)
         key = self._known(key)
-        self._held[key] = _Held(connection, time.monotonic())
+        idle = self._idle(spec) if key.purpose == "caller" else FOREVER
+        self._held[key] = _Held(connection, time.monotonic(), idle)
+        if key.owner:
+            self._owned.setdefault(key.owner, set()).add(key)
         self._events.woke(key)
         return connection
 
@@ -413,16 +407,6 @@ async def open_pool(events: PoolEvents) -> AsyncGenerator[Pool]:
         # Connections that were cut are closed in the loop's next turns; it may end right after us.
         for _ in range(3):
             await asyncio.sleep(0)
-
-
-@lru_cache(maxsize=256)
-def askable(capabilities: bytes) -> bytes:
-    """The part of a caller's capabilities by which a server may ask it something, in one spelling."""
-    try:
-        members = read_members(capabilities)
-    except ValueError:
-        return b"{}"
-    return write_members({name: members[name] for name in ("elicitation", "roots", "sampling") if name in members})
 
 
 def _seen(task: asyncio.Task[Connection]) -> None:

@@ -9,6 +9,7 @@ from trunkline.config.options import ServerSpec
 from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, UpstreamError, UpstreamTimeoutError
 from trunkline.model import Answer, Introduction, Question, Reply
 from trunkline.upstream.connection import (
+    OVERASKED,
     ConnectionEvents,
     NotModernError,
     answer_when_done,
@@ -238,7 +239,9 @@ class StreamConnection:
 
     def _put(self, exchange: Exchange | None, server_id: bytes, question: Question) -> None:
         """Ask the caller of a call, or else the owner of the connection; where neither is, the server hears that."""
-        if exchange is not None:
+        if exchange is not None and exchange.overasked:
+            self._answer(server_id, OVERASKED)
+        elif exchange is not None:
             exchange.ask(server_id, question)
         elif self.events.ask_session is not None:
             answer_when_done(

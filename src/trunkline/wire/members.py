@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, cast
 
 import msgspec
@@ -11,6 +12,9 @@ from trunkline.errors import RefusedError
 
 Members = dict[str, bytes]
 """Name to value, in the order of the text; values are JSON as it was written."""
+
+MOST_MEMBERS = 10_000
+"""Names that one object of a caller may have, where we read it; what is inside arguments is not counted."""
 
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _scanner = json.JSONDecoder(parse_constant=lambda name: _refuse(f"{name} is not JSON"))
@@ -30,11 +34,22 @@ def read_members(text: bytes) -> Members:
 
 def read_unambiguous(text: bytes) -> Members:
     """Split an object that must not name anything twice, lest two readers of it disagree."""
-    members = read_members(text)
-    if not _plainly_unique(members, text):
-        names = [name for name, _ in scan_members(text)]
-        if len(names) != len(members):
-            raise RefusedError("A name occurs twice in one JSON object.", code=-32600)
+    if len(text) > _LARGE and _crowded(text):
+        raise RefusedError(f"More than {MOST_MEMBERS} names in one JSON object.", code=-32600)
+    try:
+        found = _decode(text)
+    except msgspec.DecodeError:
+        pairs = scan_members(text)
+        members, once = dict(pairs), len(pairs)
+    except RecursionError:
+        raise ValueError("JSON is nested too deeply") from None
+    else:
+        if len(found) > MOST_MEMBERS:
+            raise RefusedError(f"More than {MOST_MEMBERS} names in one JSON object.", code=-32600)
+        members = {name: bytes(value) for name, value in found.items()}
+        once = len(members) if _plainly_unique(members, text) or _named_once(members, text) else -1
+    if once != len(members):
+        raise RefusedError("A name occurs twice in one JSON object.", code=-32600)
     return members
 
 
@@ -119,6 +134,71 @@ def _plainly_unique(members: Members, text: bytes) -> bool:
     return b"{" + b", ".join([b'"%b": %b' % (name.encode(), value) for name, value in members.items()]) + b"}" == text
 
 
+class _Roomy(msgspec.Struct):
+    """The members in which callers send much; whatever else a large object has is small."""
+
+    params: msgspec.Raw = msgspec.Raw(b"")
+    result: msgspec.Raw = msgspec.Raw(b"")
+    error: msgspec.Raw = msgspec.Raw(b"")
+    arguments: msgspec.Raw = msgspec.Raw(b"")
+    inputResponses: msgspec.Raw = msgspec.Raw(b"")
+    ref: msgspec.Raw = msgspec.Raw(b"")
+    context: msgspec.Raw = msgspec.Raw(b"")
+    meta: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="_meta")
+
+
+_LARGE = 2**16
+_roomy = msgspec.json.Decoder(_Roomy).decode
+
+
+def _crowded(text: bytes) -> bool:
+    """Whether a large object has more names than any message: seen without making an object of each."""
+    colons = text.count(b":")
+    if colons <= MOST_MEMBERS:
+        return False
+    try:
+        found = _roomy(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return colons - sum(bytes(value).count(b":") for value in msgspec.structs.astuple(found)) > MOST_MEMBERS
+
+
+def _named_once(members: Members, text: bytes) -> bool:
+    """Whether an object that was read has each name once, however it is spaced; no value is read again."""
+    at, seen = _skip_bytes(text, 0), set[str]()
+    while text[(at := _skip_bytes(text, at + 1))] != _CLOSE:
+        end = _name_end(text, at)
+        try:
+            name = str(msgspec.json.decode(text[at:end], type=str))
+        except msgspec.DecodeError:
+            return False
+        at = _skip_bytes(text, _skip_bytes(text, end) + 1)
+        value = members.get(name, b"")
+        if name in seen or not text.startswith(value, at):
+            return False
+        seen.add(name)
+        at = _skip_bytes(text, at + len(value))
+        if text[at] == _CLOSE:
+            break
+        if text[at] != _COMMA:
+            return False
+    return len(seen) == len(members)
+
+
+def _skip_bytes(text: bytes, at: int) -> int:
+    found = _BLANK.match(text, at)
+    return found.end() if found is not None else at
+
+
+def _name_end(text: bytes, at: int) -> int:
+    found = _NAME.match(text, at)
+    return found.end() if found is not None else at
+
+
+_CLOSE, _COMMA = b"},"
+_BLANK, _NAME = re.compile(rb"[ \t\n\r]*"), re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+
+
 def _quoted(name: str) -> bytes:
     try:
         return msgspec.json.encode(name)
@@ -130,7 +210,7 @@ def _refuse(reason: str) -> Any:
     raise ValueError(reason)
 
 
-_SPACE = " \t\n\r"
+_SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def _scan(source: str) -> list[tuple[str, bytes]]:
@@ -153,6 +233,8 @@ def _scan(source: str) -> list[tuple[str, bytes]]:
         start = _skip(source, at + 1)
         _, at = _scanner.raw_decode(source, start)
         found.append((name, source[start:at].encode()))
+        if len(found) > MOST_MEMBERS:
+            raise ValueError(f"more than {MOST_MEMBERS} names in one object")
         at = _skip(source, at)
     if _skip(source, at + 1) != len(source):
         raise ValueError("text after the object")
@@ -160,6 +242,5 @@ def _scan(source: str) -> list[tuple[str, bytes]]:
 
 
 def _skip(source: str, at: int) -> int:
-    while at < len(source) and source[at] in _SPACE:
-        at += 1
-    return at
+    found = _SPACE.match(source, at)
+    return found.end() if found is not None else at

@@ -13,7 +13,7 @@ import msgspec
 from trunkline.call.stage import Handler
 from trunkline.config.options import Config
 from trunkline.errors import InvalidArgumentsError
-from trunkline.model import NOTHING, Call, Entry, Kind, Reply, Snapshot, View
+from trunkline.model import NOTHING, Call, Caller, Entry, Kind, Reply, Scope, Snapshot, View
 from trunkline.telemetry.savings import Savings
 from trunkline.tools import builtin, names
 from trunkline.tools.brief import complete, one_line, within
@@ -52,7 +52,7 @@ Find = Callable[[Call, str, Snapshot, int], Awaitable[Sequence[Hit]]]
 class BuiltinStage:
     """Knows what each caller sees, and how tools are found."""
 
-    def __init__(self, view: Callable[[str], View], find: Find, config: Config, savings: Savings) -> None:
+    def __init__(self, view: Callable[[Scope, Caller], View], find: Find, config: Config, savings: Savings) -> None:
         self._view, self._find, self._savings = view, find, savings
         self._search, self._middleware = config.search, config.middleware
 
@@ -60,7 +60,7 @@ class BuiltinStage:
         if call.by_search:
             return await self._found(call, call_next)
         if call.name in builtin.NAMES and call.method == "tools/call":
-            view = self._view(call.scope.profile)
+            view = self._view(call.scope, call.caller)
             unwrap(call, view)  # of one that was made here, no edge did
             if call.by_search:
                 return await self._found(call, call_next)
@@ -71,7 +71,7 @@ class BuiltinStage:
                 self._savings.searched(call.scope.profile, call.scope.user, reply.result)
                 return reply
         elif call.method == "resources/read" and call.name.startswith(builtin.CATALOGUE):
-            view = self._view(call.scope.profile)
+            view = self._view(call.scope, call.caller)
             if view.resources:
                 return await self._catalogue(call, view, call_next)
         return await call_next(call)
@@ -156,7 +156,7 @@ class BuiltinStage:
 
     async def _found(self, call: Call, call_next: Handler) -> Reply:
         """A call of a tool that was found: arguments that do not fit are told in words that help."""
-        entry = names.meaning(call.name, Kind.TOOL, self._view(call.scope.profile).snapshot)
+        entry = names.meaning(call.name, Kind.TOOL, self._view(call.scope, call.caller).snapshot)
         if entry is None:
             return await call_next(call)
         if call.parked is None and not self._asks_for_missing(entry):

@@ -6,12 +6,15 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
 
 from trunkline.call.stage import Handler
 from trunkline.errors import TrunklineError
 from trunkline.model import Answer, Call, Parked, Question, Reply
 from trunkline.questions.mcp import flag_secrets
-from trunkline.wire.members import decode_object, write_members
+from trunkline.tools.check.checker import checker_for
+from trunkline.wire.envelope import INVALID_PARAMS, error_object
+from trunkline.wire.members import decode_object, is_object, write_members
 from trunkline.wire.questions import may_ask, not_asked, read_input_required
 
 log = logging.getLogger("trunkline")
@@ -35,7 +38,7 @@ class ElicitStage:
             if reply.questions and reply.parked is not None:
                 if rounds == ROUNDS:
                     break
-                answers = await self._answers(call, reply)
+                answers = _checked(reply.questions, await self._answers(call, reply))
                 reply = await call_next(dataclasses.replace(call, parked=reply.parked, answers=answers))
                 continue
             asked = read_input_required(reply.result) if reply.modern else None
@@ -46,6 +49,9 @@ class ElicitStage:
                 break
             questions, state = asked
             answers = await self._ask(call, questions)
+            wrong = [one.error for key, one in _checked(questions, answers).items() if one is not answers[key]]
+            if wrong:
+                return Reply(error=wrong[0])
             failed = [one.error for key, one in answers.items() if one.error and not _may_be_cancelled(questions[key])]
             if failed:
                 return Reply(error=failed[0])
@@ -69,6 +75,38 @@ class ElicitStage:
         allowed = {key: one for key, one in questions.items() if may_ask(one, call.caller.capabilities)}
         refused = {key: not_asked(one) for key, one in questions.items() if key not in allowed}
         return {**(await call.ask(allowed) if allowed else {}), **refused}
+
+
+def wrong_answer(question: Question, answer: Answer) -> str:
+    """Why an answer is none to its question, naming fields and never their values; empty when it is one."""
+    if answer.error:
+        return ""
+    if not is_object(answer.result):
+        return "it is not an object"
+    if question.method != "elicitation/create":
+        return ""
+    said, asked = decode_object(answer.result), decode_object(question.params)
+    if said.get("action") not in ("accept", "decline", "cancel"):
+        return "its `action` is none of accept, decline and cancel"
+    schema = asked.get("requestedSchema")
+    if said["action"] != "accept" or asked.get("mode") == "url" or not isinstance(schema, dict):
+        return ""
+    content = said.get("content", {})
+    if not isinstance(content, dict):
+        return "its `content` is not an object"
+    checker = checker_for(cast("dict[str, Any]", schema))
+    return "; ".join(checker.problems(cast("dict[str, Any]", content)))
+
+
+def _checked(questions: Mapping[str, Question], answers: Mapping[str, Answer]) -> dict[str, Answer]:
+    """The answers; in the place of one that does not fit its question, an error that says so."""
+    found = {key: wrong_answer(questions[key], one) if key in questions else "" for key, one in answers.items()}
+    return {
+        key: Answer(error=error_object(INVALID_PARAMS, f"The client's answer does not fit the question: {found[key]}."))
+        if found[key]
+        else one
+        for key, one in answers.items()
+    }
 
 
 def warn_of_secrets(server: str, questions: Iterable[Question]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from trunkline.call.links import Links
 from trunkline.call.stage import Handler
 from trunkline.errors import UnknownNameError
-from trunkline.model import Call, Entry, Kind, Reply, Snapshot
+from trunkline.model import Call, Caller, Entry, Kind, Reply, Scope, Snapshot, View
 from trunkline.tool import ToolOptions
 from trunkline.tools.names import did_you_mean, meaning, namesakes, prefixed
 from trunkline.tools.uri_templates import matches
@@ -18,30 +19,33 @@ _MOST_NAMESAKES = 5
 
 
 class EntryStage:
-    """Reads what the caller's profile has at this moment; the call keeps it to its end."""
+    """Reads what the caller has at this moment; the call keeps it to its end."""
 
     def __init__(
         self,
-        snapshot: Callable[[str], Snapshot],
-        settle: Callable[[], Awaitable[None]],
+        view: Callable[[Scope, Caller], View],
+        settle: Callable[[Call], Awaitable[None]],
         options: Callable[[str, str], ToolOptions],
+        links: Links,
     ) -> None:
-        self._snapshot, self._settle, self._options = snapshot, settle, options
+        self._view, self._settle, self._options, self._links = view, settle, options, links
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
-        call.snapshot = snapshot = self._snapshot(call.scope.profile)
+        call.snapshot = snapshot = self._view(call.scope, call.caller).snapshot
         if call.parked is not None:
             call.server = call.parked.server
             call.entry = call.entry or resolve(call, snapshot)
         if call.server:
-            return await call_next(call)  # a parked call: its server is known
+            return self._noted(call, await call_next(call))  # a parked call: its server is known
         entry = resolve(call, snapshot)
         if entry is None and call.method.startswith("tasks/"):
             return await call_next(call)  # a task says itself which server it is at
         if entry is None and not snapshot.bare:
-            await self._settle()  # its server may only just be starting
-            call.snapshot = snapshot = self._snapshot(call.scope.profile)
+            await self._settle(call)
+            call.snapshot = snapshot = self._view(call.scope, call.caller).snapshot
             entry = resolve(call, snapshot)
+            if entry is None and call.method == "resources/read":
+                entry = self._links.find(call.scope, call.name, snapshot)
         if entry is not None:
             call.entry = entry
             call.server = entry.server
@@ -54,7 +58,14 @@ class EntryStage:
                 call.entry = Entry(call.name, call.server, call.name, b"", annotations=said, options=said)
         else:
             raise unknown(call, snapshot)
-        return await call_next(call)
+        return self._noted(call, await call_next(call))
+
+    def _noted(self, call: Call, reply: Reply) -> Reply:
+        """The reply, whose links can be read from now on."""
+        if reply.result and call.entry is not None and call.snapshot is not None and not call.snapshot.bare:
+            unit = call.entry.server
+            self._links.remember(call.scope, unit, reply.server or unit, reply.result)
+        return reply
 
 
 def resolve(call: Call, snapshot: Snapshot) -> Entry | None:

@@ -116,7 +116,7 @@ class TaskStage:
     async def _for_modern(self, call: Call, task: Task, send: modern.Send) -> Reply:
         match call.method:
             case "tasks/get":
-                return await self._legacy.state(task, send)
+                return await self._legacy.state(task, send, call.scope.user)
             case "tasks/update":
                 text = call.params.get("inputResponses", b"")
                 given = read_members(text) if is_object(text) else {}

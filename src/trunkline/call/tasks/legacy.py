@@ -28,7 +28,7 @@ class LegacyTasks:
         self._tasks, self._most, self._seconds = tasks, most, seconds
         self._waits: dict[tuple[str, str], _Wait] = {}
 
-    async def state(self, task: Task, send: Send) -> Reply:
+    async def state(self, task: Task, send: Send, user: str) -> Reply:
         """`tasks/get`."""
         reply = await send("tasks/get")
         if reply.error:
@@ -38,7 +38,7 @@ class LegacyTasks:
             case "working" if not self._open(task):
                 pass
             case "working" | "input_required":
-                questions = self._open(task) or await self._asked(task, send)
+                questions = self._open(task) or await self._asked(task, send, user)
                 found["status"] = b'"input_required"'
                 if questions:
                     found["inputRequests"] = write_members({key: _request(one) for key, one in questions.items()})
@@ -78,14 +78,16 @@ class LegacyTasks:
         refused = self._not_asked(task, wait.questions) if wait is not None else {}
         return {key: one for key, one in wait.questions.items() if key not in refused} if wait is not None else {}
 
-    async def _asked(self, task: Task, send: Send) -> dict[str, Question]:
+    async def _asked(self, task: Task, send: Send, user: str) -> dict[str, Question]:
         """The questions that are open once the server was given somebody to ask."""
         key = task.server, task.own
         wait = self._waits.get(key)
         if wait is None:
-            if len(self._waits) >= self._most:
-                raise BusyError("Too many tasks wait for answers already.", hint="Answer some, or try again later.")
-            wait = self._waits[key] = _Wait()
+            if sum(one.user == user for one in self._waits.values()) >= self._most:
+                raise BusyError(
+                    f"{self._most} of your tasks wait for answers already.", hint="Answer some, or try again later."
+                )
+            wait = self._waits[key] = _Wait(user)
             self._tasks.start(self._wait(task, wait, send), name=f"result of a task at {task.server}")
             try:
                 async with asyncio.timeout(ASK_WAIT):
@@ -139,7 +141,8 @@ class LegacyTasks:
 class _Wait:
     """A request for a task's result that is under way, or parked with questions."""
 
-    def __init__(self) -> None:
+    def __init__(self, user: str) -> None:
+        self.user = user
         self.parked: Parked | None = None
         self.news = asyncio.Event()
         """Set when the server asked something, or the wait is over."""

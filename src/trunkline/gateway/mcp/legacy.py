@@ -149,7 +149,7 @@ class LegacyEdge:
             await asyncio.wait(under_way, timeout=FAREWELL)  # servers hear that their calls are off, before we hang up
         for uri in session.watched:
             try:
-                await self._relay.unwatch(uri)
+                await self._relay.unwatch(uri, session.scope, session.caller)
             except TrunklineError:
                 pass  # its server is gone, and with it the subscription
         await self._relay.end_session(session.id)
@@ -187,9 +187,8 @@ class LegacyEdge:
     async def _own_result(self, session: Session, message: Message, params: Members) -> bytes:
         kind = KINDS.get(message.method)
         if kind is not None:
-            await self._relay.settle()
             cursor = params.get("cursor", b"")
-            view = self._relay.view(session.scope.profile)
+            view = await self._relay.listed_for(session.scope, session.caller, kind)
             capabilities, user = session.capabilities, session.scope.user
             return self._lists.page(view, kind, cursor, modern=False, capabilities=capabilities, user=user)
         match message.method:
@@ -206,12 +205,12 @@ class LegacyEdge:
     async def _subscribe(self, session: Session, method: str, uri: str) -> bytes:
         if method == "resources/subscribe":
             if uri not in session.watched:
-                reply = await self._relay.watch(uri, session.scope.profile)
+                reply = await self._relay.watch(uri, session.scope, session.caller)
                 _raise_if_refused(reply)
                 session.watched.add(uri)
         elif uri in session.watched:
             session.watched.discard(uri)
-            await self._relay.unwatch(uri)
+            await self._relay.unwatch(uri, session.scope, session.caller)
         return b"{}"
 
     async def _pass_on(self, session: Session, message: Message, params: Members, request: Request) -> None:

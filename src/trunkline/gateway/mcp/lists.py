@@ -13,7 +13,7 @@ from trunkline.errors import RefusedError
 from trunkline.model import Entry, Introduction, Kind, Listing, ServerView, Snapshot, State, View
 from trunkline.telemetry.savings import Savings, Weights, weight
 from trunkline.tools.builtin import CALL, SEARCH
-from trunkline.upstream import pool
+from trunkline.upstream import connection_key
 from trunkline.version import __version__
 from trunkline.wire.envelope import INVALID_PARAMS, read_string
 from trunkline.wire.era import MODERN_VERSIONS
@@ -59,12 +59,12 @@ class Lists:
         """One page of a list, as a result of the caller's era, with what its capabilities make it see."""
         snapshot = view.snapshot
         apps = bool(snapshot.bare) or APPS in capabilities
-        askable = pool.askable(capabilities) != b"{}"
+        askable = connection_key.askable(capabilities) != b"{}"
         if snapshot.version != self._version:
             self._made.clear()
             self._version = snapshot.version
         key = (view.profile, kind, modern, apps, askable, cursor)
-        made = self._made.get(key)
+        made = self._made.get(key) if not view.own else None
         if made is None:
             entries = tuple(
                 entry
@@ -76,7 +76,7 @@ class Lists:
                 offers = view.snapshot.offers.values()
                 avoided = self._weights.of(offers, askable=askable) - weight(entries)
             made = _page(snapshot, entries, kind, cursor, modern, self._size), avoided
-            if len(self._made) < 100:
+            if len(self._made) < 100 and not view.own:
                 self._made[key] = made
         if view.searching and kind is Kind.TOOL and not cursor:  # further pages belong to the same list
             self._savings.listed(view.profile, user, made[1])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from trunkline.call.stages.elicit import warn_of_secrets
+from trunkline.call.stages.elicit import warn_of_secrets, wrong_answer
 from trunkline.call.stages.entry import resolve
 from trunkline.call.stages.tasks import missing_extension
+from trunkline.call.suspended import Suspended
 from trunkline.call.tasks.log import Known
 from trunkline.errors import RefusedError, TrunklineError
 from trunkline.gateway.mcp.errors import error_of, status_of
@@ -18,9 +21,10 @@ from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.mcp.subscribers import Subscriber, Subscribers
 from trunkline.gateway.mcp.task_news import TaskNews
 from trunkline.gateway.request import JSON, Headers, Request
-from trunkline.model import LIST_METHODS, Call, Caller, Kind, Question, Reply, Scope
+from trunkline.model import LIST_METHODS, Answer, Call, Caller, Kind, Parked, Question, Reply, Scope
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks
+from trunkline.upstream.connection_key import owner_of
 from trunkline.wire import meta
 from trunkline.wire.envelope import (
     INVALID_PARAMS,
@@ -94,9 +98,8 @@ class ModernEdge:
     async def _own_result(self, message: Message, params: Members, own: meta.Meta, request: Request) -> bytes:
         kind = KINDS.get(message.method)
         if kind is not None:
-            await self._relay.settle()
             cursor = params.get("cursor", b"")
-            view = self._relay.view(request.scope.profile)
+            view = await self._relay.listed_for(request.scope, _caller(own), kind)
             user = request.scope.user
             return self._lists.page(view, kind, cursor, modern=True, capabilities=own.capabilities, user=user)
         if message.method == "server/discover":
@@ -118,7 +121,7 @@ class ModernEdge:
             name,
             params,
             scope=request.scope,
-            caller=Caller(True, own.version, own.capabilities, own.client_info, own.log_level),
+            caller=_caller(own),
             listener=outlet,
             raw_params=message.params,
         )
@@ -126,7 +129,7 @@ class ModernEdge:
         if passed_on:
             call.headers = {name: request.headers[name] for name in passed_on}
         if message.method == "tools/call":
-            entry = resolve(call, self._relay.view(request.scope.profile).snapshot)
+            entry = resolve(call, self._relay.view_for(request.scope, call.caller).snapshot)
             if entry is not None and entry.headers:
                 check_param_headers(request.headers, dict(entry.headers), params.get("arguments", b""))
         assert request.task is not None
@@ -151,10 +154,12 @@ class ModernEdge:
         if state and not is_ours(state) and (call.scope.user or self._goes_to_legacy(call)):
             raise RefusedError("`requestState` does not belong to this request.", code=INVALID_PARAMS)
         if is_ours(state):
-            found = self._parking.claim(state, call)
+            found = self._parking.claim(state, call, partial(_check_answers, call, answers))
             if isinstance(found, bytes):
                 return self._bound(call, await self._relay.handle(_with_state(call, found)))
             parked = found
+            if parked is None and not may_ask(_ADDRESS, call.caller.capabilities):
+                raise _undeclared([_ADDRESS])
             call.params = {name: value for name, value in call.params.items() if name not in _RETRY}
             call.raw_params = b""
             if parked is None and not all(accepted(answer) for answer in answers.values()):
@@ -193,7 +198,7 @@ class ModernEdge:
 
     def _goes_to_legacy(self, call: Call) -> bool:
         """Whether the call's server is a legacy one, which has no states of its own."""
-        snapshot = self._relay.view(call.scope.profile).snapshot
+        snapshot = self._relay.view_for(call.scope, call.caller).snapshot
         entry = resolve(call, snapshot)
         view = snapshot.servers.get((entry.members or (entry.server,))[0] if entry is not None else snapshot.bare)
         return view is not None and view.introduction is not None and not view.introduction.modern
@@ -211,13 +216,13 @@ class ModernEdge:
         if "taskIds" in wanted and not declares(own.capabilities):
             raise missing_extension()
         stream = Stream()
-        subscriber = ListenStream(stream, message.id, wanted, request.scope)
+        caller = _caller(own)
+        subscriber = ListenStream(stream, message.id, wanted, request.scope, owner_of(request.scope, caller))
         if wanted.get("taskIds"):
-            caller = Caller(True, own.version, own.capabilities, own.client_info)
             subscriber.news = TaskNews(self._relay, self._tasks, caller, request.scope, subscriber.tell)
         request.on_gone(stream.finish)
         try:
-            await self._watch(subscriber)
+            await self._watch(subscriber, caller)
             self._subscribers.join(subscriber)
             if subscriber.news is not None:
                 await subscriber.news.follow([str(id) for id in wanted["taskIds"]])
@@ -228,21 +233,21 @@ class ModernEdge:
             if subscriber.news is not None:
                 subscriber.news.close()
             for uri in subscriber.uris:
-                await self._unwatch(uri)
+                await self._unwatch(uri, request.scope, caller)
 
-    async def _watch(self, subscriber: ListenStream) -> None:
+    async def _watch(self, subscriber: ListenStream, caller: Caller) -> None:
         """Follow the resources that a subscription names; those that cannot be followed are not granted."""
         asked, subscriber.uris = subscriber.uris, set()
         for uri in asked:
             try:
-                if not (await self._relay.watch(uri, subscriber.scope.profile)).error:
+                if not (await self._relay.watch(uri, subscriber.scope, caller)).error:
                     subscriber.uris.add(uri)
             except TrunklineError:
                 continue
 
-    async def _unwatch(self, uri: str) -> None:
+    async def _unwatch(self, uri: str, scope: Scope, caller: Caller) -> None:
         try:
-            await self._relay.unwatch(uri)
+            await self._relay.unwatch(uri, scope, caller)
         except TrunklineError:
             pass  # its server is gone, and with it the subscription
 
@@ -286,8 +291,8 @@ class Outlet:
 class ListenStream(Subscriber):
     """One open subscription."""
 
-    def __init__(self, stream: Stream, id: bytes, wanted: dict[str, Any], scope: Scope) -> None:
-        self._stream, self._id, self.scope = stream, id, scope
+    def __init__(self, stream: Stream, id: bytes, wanted: dict[str, Any], scope: Scope, owner: str) -> None:
+        self._stream, self._id, self.scope, self.owner = stream, id, scope, owner
         self._kinds = {kind for key, kind in _LIST_KEYS.items() if wanted.get(key) is True}
         asked: list[Any] = wanted.get("resourceSubscriptions") or []
         self.uris: set[str] = {str(uri) for uri in asked}
@@ -334,6 +339,39 @@ _LIST_KEYS = {
     "promptsListChanged": Kind.PROMPT,
     "resourcesListChanged": Kind.RESOURCE,
 }
+
+
+def _caller(own: meta.Meta) -> Caller:
+    return Caller(True, own.version, own.capabilities, own.client_info, own.log_level)
+
+
+_ADDRESS = Question("elicitation/create", b'{"mode":"url"}')
+
+
+def _check_answers(call: Call, answers: Mapping[str, Answer], parked: Parked) -> None:
+    """Refuse answers that their caller no longer says it gives, or that do not fit; the question stays open."""
+    asked = {key: (parked.questions[key], one) for key, one in answers.items() if key in parked.questions}
+    undeclared = [question for question, _ in asked.values() if not may_ask(question, call.caller.capabilities)]
+    if undeclared:
+        raise _undeclared(undeclared)
+    if isinstance(parked, Suspended):
+        return  # a stage asks again by itself
+    for key, (question, answer) in asked.items():
+        problem = wrong_answer(question, answer)
+        if problem:
+            raise RefusedError(
+                f"The answer to {key!r} does not fit the question: {problem}.",
+                code=INVALID_PARAMS,
+                hint="The question is still open: send the request again with another answer.",
+            )
+
+
+def _undeclared(questions: Sequence[Question]) -> RefusedError:
+    error = decode_object(capability_missing(questions))
+    return RefusedError(
+        "The request answers what it does not declare.", code=error["code"], data=error["data"],
+        hint="Declare in every request what you can be asked.",
+    )  # fmt: skip
 
 
 def modern_result(reply: Reply, method: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from trunkline.errors import BusyError, RefusedError
@@ -25,19 +26,25 @@ class Parking:
         self._most, self._seconds, self._withdraw = most, seconds, withdraw
         # A parked call ends with us, and so may the key of its state.
         self._seal = Seal()
-        self._parked: dict[bytes, tuple[Parked, asyncio.TimerHandle]] = {}
+        self._parked: dict[bytes, tuple[Parked, asyncio.TimerHandle, tuple[str, str]]] = {}
+        self._of_user: Counter[tuple[str, str]] = Counter()
 
     def __len__(self) -> int:
         return len(self._parked)
 
     def park(self, call: Call, parked: Parked) -> str:
         """Keep a live call, and make the state that its caller gives back with the answers."""
-        if len(self._parked) >= self._most:
+        user = call.scope.app, call.scope.user
+        if self._of_user[user] >= self._most:
             self._withdraw(parked)
-            raise BusyError("Too many calls wait for answers already.", hint="Answer some, or try again later.")
+            whose = f"{self._most} calls of user {user[1]!r}" if user[1] else f"{self._most} calls"
+            raise BusyError(
+                f"{whose} wait for answers already.", hint="Answer some, try again later, or raise `max_parked`."
+            )
         key = os.urandom(_KEY)
         timer = asyncio.get_running_loop().call_later(self._seconds, self._expire, key)
-        self._parked[key] = parked, timer
+        self._parked[key] = parked, timer, user
+        self._of_user[user] += 1
         return self._sealed(key, call)
 
     def again(self, call: Call) -> str:
@@ -48,8 +55,11 @@ class Parking:
         """A server's own state, bound to the user it was made for."""
         return self._sealed(_WRAPPED + state, call)
 
-    def claim(self, state: str, call: Call) -> Parked | bytes | None:
-        """The live call that a state stands for, taken out; or the server's own state; `None`: send the call anew."""
+    def claim(self, state: str, call: Call, check: Callable[[Parked], None]) -> Parked | bytes | None:
+        """The live call that a state stands for, taken out; or the server's own state; `None`: send the call anew.
+
+        A call whose answers `check` refuses stays where it is.
+        """
         try:
             content = self._seal.open(state, _context(call))
         except ValueError:
@@ -65,11 +75,12 @@ class Parking:
             return None
         if key.startswith(_WRAPPED):
             return key[len(_WRAPPED) :]
-        found = self._parked.pop(key, None)
-        if found is None:
+        if key in self._parked:
+            check(self._parked[key][0])
+        parked = self._take_out(key)
+        if parked is None:
             raise RefusedError("The question was answered already.", code=INVALID_PARAMS, hint="Send the request anew.")
-        found[1].cancel()
-        return found[0]
+        return parked
 
     def close(self) -> None:
         """Let go of every call."""
@@ -81,10 +92,18 @@ class Parking:
         return self._seal.close(expiry.to_bytes(8, "big") + content, _context(call))
 
     def _expire(self, key: bytes) -> None:
-        found = self._parked.pop(key, None)
-        if found is not None:
-            found[1].cancel()
-            self._withdraw(found[0])
+        parked = self._take_out(key)
+        if parked is not None:
+            self._withdraw(parked)
+
+    def _take_out(self, key: bytes) -> Parked | None:
+        parked, timer, user = self._parked.pop(key, (None, None, ("", "")))
+        if timer is not None:
+            timer.cancel()
+            self._of_user[user] -= 1
+            if not self._of_user[user]:
+                del self._of_user[user]
+        return parked
 
 
 def is_ours(state: str) -> bool:

@@ -29,7 +29,7 @@ class Session(Subscriber):
     """One legacy caller."""
 
     def __init__(self, version: str, capabilities: bytes, client_info: bytes, *, opened_by: Scope, replay: int) -> None:
-        self.id = secrets.token_urlsafe(24)
+        self.id = self.owner = secrets.token_urlsafe(24)
         self.version, self.capabilities, self.client_info = version, capabilities, client_info
         self.opened_by = opened_by
         self.scope = dataclasses.replace(opened_by, session=self.id)

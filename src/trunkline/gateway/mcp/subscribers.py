@@ -18,6 +18,8 @@ class Subscriber:
     """One listener; it hears what it does not override as nothing."""
 
     scope = EVERYONE
+    owner = ""
+    """Who it is, where servers may have connections for it alone."""
 
     def changed(self, kind: Kind) -> None:
         """A list changed."""
@@ -91,7 +93,10 @@ class Subscribers:
         return (kinds - {Kind.TEMPLATE}) | {Kind.RESOURCE} if Kind.TEMPLATE in kinds else kinds, catalogue
 
     def _heard(self, server: str, owner: str, method: str, params: bytes) -> None:
-        if method.endswith("/list_changed") or method == "notifications/subscriptions/acknowledged":
+        if method.endswith("/list_changed"):
+            self._own_changed(owner, method)
+            return
+        if method == "notifications/subscriptions/acknowledged":
             return
         if method.startswith("notifications/tasks"):
             own = read_string(read_members(params).get("taskId", b"")) if params else ""
@@ -103,12 +108,19 @@ class Subscribers:
         if method == "notifications/resources/updated":
             uri = read_string(read_members(params).get("uri", b"")) if params else ""
             for subscriber in list(self._all.values()):
-                subscriber.updated(uri, params)
+                if self._relay.own_subscriptions.hears(subscriber.owner, owner, server, uri):
+                    subscriber.updated(uri, params)
             return
         for subscriber in list(self._all.values()):
             scope = subscriber.scope
-            if (not owner or owner == scope.session) and (not scope.profile or self._has(scope.profile, server)):
+            if (not owner or owner == subscriber.owner) and (not scope.profile or self._has(scope.profile, server)):
                 subscriber.said(method, params)
+
+    def _own_changed(self, owner: str, method: str) -> None:
+        """A list changed on a caller's own connection. Of those that all share we tell when we have read them anew."""
+        for subscriber in list(self._all.values()) if owner else ():
+            if subscriber.owner == owner:
+                subscriber.changed(Kind(method.split("/")[1]))
 
     def _has(self, profile: str, server: str) -> bool:
         try:

@@ -1,0 +1,70 @@
+"""Resources that an answer pointed to and no list shows: remembered with who said it, so that they can be read."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, cast
+
+from trunkline.model import Entry, Scope, Snapshot
+from trunkline.wire.members import decode_bounded
+
+MOST_SCOPES = 1000
+MOST_LINKS = 500
+"""Links that are remembered for each scope; the oldest are forgotten."""
+LONGEST = 4096
+
+_MARKS = (b'"resource_link"', b'"resource"')
+
+
+class Links:
+    """Who said which link to whom. A link leads to the server that said it, and to no other."""
+
+    def __init__(self) -> None:
+        self._said: OrderedDict[Scope, OrderedDict[str, tuple[str, str]]] = OrderedDict()
+
+    def remember(self, scope: Scope, unit: str, server: str, result: bytes) -> None:
+        """Take note of the links in an answer: `unit` is what is shown as one server, `server` who answered."""
+        if not any(mark in result for mark in _MARKS):
+            return
+        links = _links(decode_bounded(result))
+        if not links:
+            return
+        said = self._said.setdefault(scope, OrderedDict())
+        self._said.move_to_end(scope)
+        if len(self._said) > MOST_SCOPES:
+            self._said.popitem(last=False)
+        for uri in links:
+            said[uri] = unit, server
+            said.move_to_end(uri)
+        while len(said) > MOST_LINKS:
+            said.popitem(last=False)
+
+    def find(self, scope: Scope, uri: str, snapshot: Snapshot) -> Entry | None:
+        """What a link that was said to this scope leads to, if its server is still there for it."""
+        said = self._said.get(scope)
+        unit, server = said.get(uri, ("", "")) if said is not None else ("", "")
+        if not server or server not in snapshot.servers:
+            return None
+        return Entry(uri, unit, uri, b"", members=() if unit == server else (server,))
+
+
+def _links(result: dict[str, Any]) -> list[str]:
+    """The addresses in the contents of a tool's answer, of a prompt's messages, and of links in a resource."""
+    messages: list[Any] = [*_list(result.get("content")), *_list(result.get("contents"))]
+    messages += [one.get("content") for one in map(_object, _list(result.get("messages")))]
+    blocks = [block for one in messages for block in (_list(one) or [one])]
+    found: list[str] = []
+    for block in map(_object, blocks):
+        if block.get("type") == "resource_link":
+            found.append(str(block.get("uri", "")))
+        elif block.get("type") == "resource":
+            found.append(str(_object(block.get("resource")).get("uri", "")))
+    return [uri for uri in found if 0 < len(uri) <= LONGEST]
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
