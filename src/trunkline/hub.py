@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 from trunkline.call.middleware.chain import ToolMiddleware
 from trunkline.call.stages.middleware import result_of
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config, SearchStrategy, ServerSpec
 from trunkline.config.reading import find_file, load
 from trunkline.control.history import History
 from trunkline.control.registry import Changed
@@ -164,8 +164,13 @@ class Hub:
         min_score: float | None = None,
         servers: Collection[str] = (),
         safety: Safety | None = None,
+        strategy: SearchStrategy | None = None,
     ) -> list[Found]:
-        """The tools that fit a prompt best, or each of several queries; an empty list means that nothing does."""
+        """The tools that fit a prompt best, or each of several queries; an empty list means that nothing does.
+
+        `strategy` is another than `[search]` says, for this time. What was found by words alone, because the query's
+        meaning was not known in time, says so in `words_alone`.
+        """
         await self.relay.settle()
         return await self.relay.find(
             query,
@@ -175,6 +180,7 @@ class Hub:
             min_score=min_score,
             servers=servers,
             safety=safety,
+            strategy=strategy,
         )
 
     def annotations(self, tool: str) -> Annotations | None:

@@ -27,7 +27,7 @@ from trunkline.call.stages.send import SendStage
 from trunkline.call.stages.tasks import TaskStage
 from trunkline.call.suspended import Suspended
 from trunkline.call.tasks.log import At, Task, TaskLog
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config, SearchStrategy, ServerSpec
 from trunkline.control.fleet import Fleet
 from trunkline.control.history import History
 from trunkline.control.list_store import ListStore
@@ -246,9 +246,11 @@ class Relay:
             **criteria,
         )
 
-    async def _find(self, call: Call, query: str, snapshot: Snapshot, limit: int) -> list[Found]:
+    async def _find(
+        self, call: Call, query: str, snapshot: Snapshot, limit: int, strategy: SearchStrategy | None = None
+    ) -> list[Found]:
         can_be_asked = askable(call.caller.capabilities) != b"{}"
-        return await self.find(query, snapshot, call.scope, limit=limit, askable=can_be_asked)
+        return await self.find(query, snapshot, call.scope, limit=limit, askable=can_be_asked, strategy=strategy)
 
     async def keep_index(self) -> None:
         """Have tools ready to be found before anybody searches, for as long as some profile searches; run as a task."""

@@ -80,8 +80,8 @@ def test_a_word_that_was_guessed_counts_less_than_one_that_is_there() -> None:
 
 def test_words_side_by_side_tell_more_than_the_same_words_apart() -> None:
     index = Bm25Index()
-    index.add(ToolText("apart", "one", description="Quality of tap water, and fresh air from outside."))
-    index.add(ToolText("together", "two", description="Tap water, fresh from outside, and of air quality."))
+    index.add(ToolText("apart", "one", description="Quality of cold water, and fresh air from outside."))
+    index.add(ToolText("together", "two", description="Cold water, fresh from outside, and of air quality."))
 
     scores = index.scores("check air quality", limit=2)
 

@@ -258,3 +258,16 @@ async def test_tools_for_apps_are_neither_found_nor_called_by_models(
 
 
 GHOST = tool("summon_ghost", "Summon a ghost.")
+
+
+async def test_a_strategy_can_be_chosen_for_one_search(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+    one = shelf(tmp_path, "one", SOME)
+    async with gateway(tmp_path, servers(one), **SEARCH) as opened:
+        caller = ModernCaller(opened.url, http)
+        by_pattern = await searched(caller, "^bake_.*", strategy="regex")
+        by_words = await searched(caller, "bake bread", strategy="bm25")
+        unknown = refusal(await caller.call("search_tools", {"query": "bake", "strategy": "magic"}))
+
+    assert [each["name"] for each in by_pattern["tools"]] == ["one__bake_bread"]
+    assert by_words["tools"][0]["name"] == "one__bake_bread"
+    assert "strategy" in unknown

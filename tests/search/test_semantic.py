@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.search.small_model import Model
 from tests.search.tools import TOOLS, filled
+from trunkline.errors import ConfigError
 from trunkline.search.bm25 import Bm25Index
 from trunkline.search.finder import Finder
 from trunkline.search.index import Only
@@ -49,7 +51,7 @@ async def test_missing_vectors_delay_no_answer() -> None:
 
         hits = await finder.find("read a file")
 
-    assert hits == filled(Bm25Index()).search("read a file")
+    assert hits == [replace(hit, words_alone=True) for hit in filled(Bm25Index()).search("read a file")]
 
 
 async def test_a_model_that_fails_leaves_the_words() -> None:
@@ -159,3 +161,25 @@ def filled_finder(vectors: Vectors, strategy: str, **options: Any) -> Finder:
     for tool in TOOLS:
         finder.add(tool)
     return finder
+
+
+async def test_another_strategy_may_be_chosen_for_one_search() -> None:
+    async with asyncio.timeout(5), open_vectors(Model()) as vectors:
+        finder = filled_finder(vectors, "hybrid")
+        await vectors.settled()
+        usual = await finder.find("read a file")
+        by_words = await finder.find("read a file", strategy="bm25")
+        by_meaning = await finder.find("read a file", strategy="semantic")
+
+        assert by_words == filled(Bm25Index()).search("read a file")
+        assert usual[0].score not in (by_words[0].score, by_meaning[0].score)
+        with pytest.raises(ConfigError, match="regex"):
+            finder.search("read a file", strategy="regex")
+
+
+async def test_without_a_least_score_the_best_there_is_is_found() -> None:
+    async with asyncio.timeout(5), open_vectors(Model()) as vectors:
+        finder = filled_finder(vectors, "hybrid")
+        await vectors.settled()
+
+        assert len(await finder.find("transpose the saxophone part", min_score=0.0)) == len(TOOLS)

@@ -7,14 +7,14 @@ import dataclasses
 import json
 import sys
 import time
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from trunkline.cli.console import first_line, print_json, print_table, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import ask_hub, check_server, config_to_look_at, only, opened, read_config, run
 from trunkline.cli.show import described, look_at_servers
 from trunkline.cli.tools import description_of
-from trunkline.config.options import Config
+from trunkline.config.options import Config, SearchStrategy
 from trunkline.control.search import Found
 from trunkline.errors import ConfigError, UnknownNameError, UnreachableError
 from trunkline.gateway.admin import count
@@ -193,6 +193,9 @@ def _add_search(commands: Commands) -> None:
     search.add_argument("query", nargs="+", help="what you want to do; several find the best tools of each")
     search.add_argument("--limit", type=int, default=10, metavar="N", help="how many at most (default: 10)")
     search.add_argument("--min-score", type=float, metavar="X", help="leave out what fits less, from 0 to 1")
+    search.add_argument(
+        "--strategy", choices=get_args(SearchStrategy), help="search in another way than `[search]` says"
+    )
     search.add_argument("--server", action="append", default=[], metavar="NAME", help="only this server's; repeatable")
     search.add_argument("--safety", choices=("safe", "moderate", "dangerous"), help="only those of this level")
     search.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="to start (default: 30)")
@@ -204,7 +207,7 @@ def _search(options: argparse.Namespace) -> int:
     for name in options.server:
         check_server(config, name)
     query = options.query[0] if len(options.query) == 1 else options.query
-    wanted = {"limit": options.limit, "min_score": options.min_score, "safety": options.safety}
+    wanted = {name: getattr(options, name) for name in ("limit", "min_score", "safety", "strategy")}
     found = ask_hub(config, options.timeout, lambda hub: hub.find(query, servers=options.server, **wanted))
     if options.format == "json":
         print_json({"tools": [_described_found(one) for one in found]})
@@ -215,6 +218,8 @@ def _search(options: argparse.Namespace) -> int:
             [f"{one.score:.2f}", one.tool.shown, _reasons(one), first_line(description_of(one.tool))] for one in found
         ]
         print_table(("score", "tool", "because of", "description"), rows)
+    if any(one.words_alone for one in found):
+        say("Found by words alone: what the query means was not known in time.")
     if not found:
         say("Nothing fits. Say it in other words, or lower --min-score.")
     return 0 if found else 1

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from operator import is_
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from trunkline.config.options import SearchSection
+from trunkline.config.options import SearchSection, SearchStrategy
 from trunkline.errors import ProtocolError, UnreachableError
 from trunkline.model import EMPTY_SNAPSHOT, Entry, Kind, Offer, PerOffer, Snapshot
 from trunkline.search.usage import Learned
@@ -50,6 +50,8 @@ class Found:
     """How well it fits: 0 not at all, 1 as well as can be; it means the same in every catalogue."""
     reasons: tuple[Reason, ...]
     """Which words were found, and in which field."""
+    words_alone: bool = False
+    """Meaning was to count, but what the query means was not known within `query_timeout`."""
 
 
 class SearchIndex(Generic[SomeTool]):
@@ -102,6 +104,7 @@ class ToolSearch:
         """Whether nothing is left to be read of what tools mean."""
         self._work: list[asyncio.Task[None]] = []
         """What computes vectors meanwhile."""
+        self._others: dict[SearchStrategy, ToolSearch] = {}
         self._learned = Learned()
         self._newest = EMPTY_SNAPSHOT
         self._version = -1
@@ -123,8 +126,19 @@ class ToolSearch:
         askable: bool = True,
         user: str = "",
         thread: str = "",
+        strategy: SearchStrategy | None = None,
     ) -> list[Found]:
         """The tools of a snapshot that fit best, when all that the newest has is indexed; none if nothing does."""
+        if (
+            strategy is not None
+            and "regex" in (strategy, self._section.strategy)
+            and strategy != self._section.strategy
+        ):
+            other = self._other_kind(strategy)
+            return await other.find(
+                query, among, newest=newest, limit=limit, min_score=min_score, servers=servers, safety=safety,
+                askable=askable,
+            )  # fmt: skip
         index = await self._open()
         await self._follow(index, newest)
         if not self._deepened:
@@ -132,9 +146,11 @@ class ToolSearch:
             self._work.append(self._tasks.start(self._deepen(index), name="meanings of tools"))
         wanted = self._admitted(index, among, servers, safety, askable)
         boost = self._learned.boost(user, thread) if self._section.learn else None
-        hits = await index.finder.find(query, limit=limit, min_score=min_score, only=wanted, boost=boost)
+        hits = await index.finder.find(
+            query, limit=limit, min_score=min_score, only=wanted, boost=boost, strategy=strategy
+        )
         return [
-            Found(tool, hit.score, hit.reasons)
+            Found(tool, hit.score, hit.reasons, hit.words_alone)
             for hit in hits
             if (known := index.tools.get(hit.key)) is not None and (tool := _among(among, known)) is not None
         ]
@@ -147,6 +163,15 @@ class ToolSearch:
         """A call of a tool was answered: who searches again finds what served before."""
         if self.index is not None and self._section.learn:
             self._learned.record(user, thread, f"{tool.server}/{tool.name}", ok=well)
+
+    def _other_kind(self, strategy: SearchStrategy) -> ToolSearch:
+        """What searches by patterns where this goes by words, or the other way round; made when first asked for."""
+        known = self._others.get(strategy)
+        if known is None:
+            known = self._others[strategy] = ToolSearch(
+                replace(self._section, strategy=strategy), self._home, self._tasks
+            )
+        return known
 
     def configured(self, section: SearchSection) -> ToolSearch:
         """What searches as another section says: this one, if that is the same."""

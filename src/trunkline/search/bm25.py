@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import islice, pairwise
@@ -16,9 +17,11 @@ from trunkline.search.calibrate import (
     emphasis,
     gained,
     rarity,
+    suited,
     with_lead,
 )
 from trunkline.search.index import Hit, Only, Reason
+from trunkline.search.lexicon import Action, Other, agreement, asked_action, done_action, others, plain
 from trunkline.search.text import ToolText, field_names, terms_of
 from trunkline.search.tokens import bare, is_telling, slips, spellings, telling
 
@@ -33,6 +36,14 @@ _GUESSED = 0.6
 _LETTERS = range(5, 21)
 """How many letters a word has that may be taken for a slip."""
 _MOST_GUESSED = 8
+_DEED = 0.6
+"""What the verb of a query counts as a word: what it asks to be done is compared apart."""
+_VALUE = 0.2
+"""What a name or a number counts that no tool has."""
+_VALUES = re.compile(r"(?<=\w[\s,(\"'])[A-Z][a-z]+|#?\d+").findall
+_BESIDE = 15.0
+"""When so many tools have the word itself, other words for it count half: they are needed where it is rare."""
+_FLOOR = 0.3
 _MORE = 20
 """So many more tools than are asked for are looked at closely."""
 _MOST_KEPT = 1_000
@@ -53,6 +64,7 @@ class _Entry:
     """Its name without case and signs."""
     text: str
     """Its telling terms in their order, with a space around each."""
+    action: Action
 
 
 @dataclass(slots=True)
@@ -63,6 +75,8 @@ class _Wanted:
     word: str
     weight: float
     postings: dict[int, float]
+    terms: tuple[str, ...]
+    """The term, and what tools may say instead of it."""
 
 
 @dataclass(slots=True)
@@ -79,6 +93,8 @@ class _Asked:
     """Its telling terms two by two."""
     called: set[int]
     """The tools whose name it is."""
+    action: Action
+    """What is to be done."""
 
 
 class Bm25Index:
@@ -114,6 +130,7 @@ class Bm25Index:
             telling(tool.server),
             bare(tool.name),
             read.text,
+            done_action(tool.name, tool.description),
         )
         self._called.setdefault(entry.bare, set()).add(number)
         self._numbers[tool.key] = number
@@ -151,6 +168,10 @@ class Bm25Index:
         ranked = self._ranked(asked, max(limit, 1), only)[: max(limit, 0)]
         return {key: calibrated(evidence, asked.known, asked.unknown) for evidence, key in ranked}
 
+    def agreement(self, query: str, key: str) -> float:
+        """How well what a tool does suits what a query asks to be done."""
+        return agreement(self._asked(query).action, self._entries[self._numbers[key]].action)
+
     def reasons(self, query: str, key: str) -> tuple[Reason, ...]:
         """What speaks for a tool, the weightiest first."""
         return self._reasons(key, self._asked(query).wanted)
@@ -174,19 +195,26 @@ class Bm25Index:
 
     def _read(self, query: str) -> _Asked:
         query = query[:_LONGEST_QUERY]
-        written = spellings(query)
+        written = spellings(plain(query))
         meant = self._corrected(term for term, _ in written)
         pairs = [(meant.get(term, term), word) for term, word in written] if meant else written
         guessed = set(meant.values()) - {term for term, _ in written}
         words = dict(reversed(pairs))
         wanted: list[_Wanted] = []
         unknown = 0.0
-        for term, count in Counter(term for term, _ in pairs).items():
+        found = [term for term, _ in pairs]
+        also = others(found)
+        values = {word.casefold() for word in _VALUES(query)}
+        action, verb = asked_action([word for _, word in pairs])
+        for term, count in Counter(found).items():
             weight = emphasis(term) * (1.0 + 0.5 * math.log(count)) * (_GUESSED if term in guessed else 1.0)
-            if postings := self._postings.get(term):
-                wanted.append(_Wanted(term, words[term], weight * self._rarity(term), postings))
+            if words[term] == verb:
+                weight *= _DEED
+            each = self._wanted(term, words[term], weight, also.get(term, ()))
+            if each is not None:
+                wanted.append(each)
             else:
-                unknown += weight * rarity(term, 0, len(self))
+                unknown += weight * rarity(term, 0, len(self)) * (_VALUE if words[term] in values else 1.0)
         wanted.sort(key=lambda each: (-each.weight, each.term))
         del wanted[_MOST_TERMS:]
         phrases = pairwise(term for term, _ in pairs if is_telling(term))
@@ -196,7 +224,36 @@ class Bm25Index:
             unknown,
             [pair for pair in dict.fromkeys(phrases) if self._postings.keys() >= {*pair}],
             self._called.get(bare(query), set()) if wanted else set(),
+            action,
         )
+
+    def _wanted(self, term: str, word: str, weight: float, also: Sequence[Other]) -> _Wanted | None:
+        """A term and what tools may say instead of it, each tool by the best that it has; none if no tool has any."""
+        own = self._postings.get(term)
+        known = [other for other in also if self._postings.keys() >= {*other.terms}]
+        if not known:
+            return None if own is None else _Wanted(term, word, weight * self._rarity(term), own, (term,))
+        best: dict[int, float] = {}
+        if own is not None:
+            share = weight * self._rarity(term)
+            best = {number: share * impact for number, impact in own.items()}
+        doubt = max(_FLOOR, _BESIDE / (_BESIDE + len(own))) if own is not None else 1.0
+        for other in known:
+            postings = [self._postings[each] for each in other.terms]
+            share = doubt * other.weight * sum(map(self._rarity, other.terms)) / len(postings) ** 2
+            having = postings[0].keys() if len(postings) == 1 else set(postings[0]).intersection(*postings[1:])
+            for number in having:
+                evidence = share * sum(each[number] for each in postings)
+                if evidence > best.get(number, 0.0):
+                    best[number] = evidence
+        if not best:
+            return None
+        heaviest = max(
+            [weight * self._rarity(term) if own is not None else 0.0]
+            + [doubt * other.weight * max(map(self._rarity, other.terms)) for other in known]
+        )
+        terms = (term, *(each for other in known for each in other.terms))
+        return _Wanted(term, word, heaviest, {number: evidence / heaviest for number, evidence in best.items()}, terms)
 
     def _corrected(self, found: Iterable[str]) -> dict[str, str]:
         """For words that no tool has, the commonest that is one slip away."""
@@ -243,14 +300,15 @@ class Bm25Index:
     def _with_gains(self, found: dict[int, float], asked: _Asked, shortlist: int) -> list[tuple[float, str]]:
         """The best of those found, best first, after a closer look at each; equal ones by key."""
         least = nlargest(shortlist, found.values())[-1] if len(found) > shortlist else 0.0
-        wanted = {each.term for each in asked.wanted}
+        wanted = {term for each in asked.wanted for term in each.terms}
         looked_at = {number: evidence for number, evidence in found.items() if evidence >= least}
         spoken = self._with_phrase(asked.phrases, looked_at.keys())
         ranked: list[tuple[float, str]] = []
         for number, evidence in looked_at.items():
             entry = self._entries[number]
             names = self._covered(entry.name, wanted) + self._covered(entry.server, wanted)
-            ranked.append((gained(evidence, names=names, phrase=number in spoken, terms=len(entry.terms)), entry.key))
+            evidence = gained(evidence, names=names, phrase=number in spoken, terms=len(entry.terms))
+            ranked.append((suited(evidence, agreement(asked.action, entry.action)), entry.key))
         ranked.sort(key=lambda each: (-each[0], each[1]))
         return ranked
 
@@ -295,9 +353,17 @@ class Bm25Index:
         total = sum(weight for weight, _ in weights) or 1.0
         weights.sort(key=lambda pair: (-pair[0], pair[1].term))
         return tuple(
-            Reason(each.word, field_names(entry.fields[entry.terms.index(each.term)]), weight / total)
-            for weight, each in weights
+            Reason(each.word, field_names(_fields(entry, each.terms)), weight / total) for weight, each in weights
         )
+
+
+def _fields(entry: _Entry, terms: tuple[str, ...]) -> int:
+    """Where a tool has one of some terms, as bits."""
+    found = 0
+    for term, bits in zip(entry.terms, entry.fields, strict=True):
+        if term in terms:
+            found |= bits
+    return found
 
 
 def _collect(found: dict[int, float], each: _Wanted, allowed: set[int] | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from trunkline.config.options import SearchSection
+from trunkline.search.lexicon import is_light
 from trunkline.search.tokens import is_filler, is_stop, stem
 
 DEFAULT_MIN_SCORE = SearchSection.min_score
@@ -16,7 +17,7 @@ _BACKGROUND = 100
 """So many tools at large are counted with every catalogue: a word's weight in a small one is no accident."""
 _POWER = 1.25
 _DILUTION = 0.55
-_UNKNOWN = 0.15
+_UNKNOWN = 1.0
 _STEEPNESS = 1.6
 _STOP = 0.15
 _FILLER = 0.3
@@ -26,7 +27,12 @@ _PHRASE = 0.15
 """What a tool gains that has two words side by side as the query has them."""
 _BRIEF = 0.3
 """What a tool gains at most that says little beside what was asked for."""
-_LEAD = 0.5
+_SUITS = 0.13
+"""What a tool gains that does what the query asks to be done."""
+_DIFFERS = 0.17
+"""What a tool loses that does something else."""
+_LIGHT = 0.6
+_LEAD = 0.25
 """What the best tool gains of its lead over the next."""
 
 
@@ -39,12 +45,17 @@ def rarity(term: str, tools_with_it: int, tools: int) -> float:
 
 def emphasis(term: str) -> float:
     """How much a term counts in a query, 0 to 1."""
-    return _STOP if is_stop(term) else _FILLER if is_filler(term) else 1.0
+    return _STOP if is_stop(term) else _FILLER if is_filler(term) else _LIGHT if is_light(term) else 1.0
 
 
 def gained(evidence: float, *, names: float, phrase: bool, terms: int) -> float:
     """The evidence for a tool after a closer look: at its names, at words side by side, at how many words it has."""
     return evidence * (1.0 + _WHOLE_NAME * names + _PHRASE * phrase + min(_BRIEF, evidence / terms))
+
+
+def suited(evidence: float, agreement: float) -> float:
+    """The evidence for a tool once it is known whether it does what was asked: 1 it does, -1 it does another thing."""
+    return evidence * (1.0 + (_SUITS if agreement > 0.0 else _DIFFERS) * agreement)
 
 
 def with_lead(ranked: list[tuple[float, str]]) -> list[tuple[float, str]]:

@@ -42,7 +42,7 @@ class SearchConfig:
     limit: int = 10
     """How many tools are found at most."""
     min_score: float = DEFAULT_MIN_SCORE
-    """What scores less is not found; 0 finds whatever has a word in common."""
+    """What scores less is not found; 0 finds the best there is, by words what has one in common."""
     decompose: bool = True
     """Whether a long prompt is also searched step by step."""
     query_timeout: float = SearchSection.query_timeout
@@ -100,17 +100,20 @@ class Finder:
         min_score: float | None = None,
         only: Only = None,
         boost: Boost | None = None,
+        strategy: SearchStrategy | None = None,
     ) -> list[Hit]:
         """The best tools for a prompt, or for several queries at once: then the best of each in turn.
 
-        An empty list means that nothing fits.
+        An empty list means that nothing fits. Another `strategy` holds for this search; a finder of patterns knows no
+        other, and others know no patterns.
         """
-        asked = {"limit": limit, "min_score": min_score}
+        asked = {"limit": limit, "min_score": min_score, "strategy": strategy}
         config = replace(self.config, **{name: value for name, value in asked.items() if value is not None})
+        index = self._by(config.strategy)
         if not isinstance(query, str):
-            return search_each(self._index, query, limit=config.limit, min_score=config.min_score, only=only)
+            return search_each(index, query, limit=config.limit, min_score=config.min_score, only=only)
         steps = config.decompose and config.strategy != "regex"
-        search = partial(search_steps, self._index) if steps else self._index.search
+        search = partial(search_steps, index) if steps else index.search
         hits = search(query, limit=config.limit, min_score=config.min_score, only=only)
         if boost is None and self._usage is not None:
             boost = self._usage.boost
@@ -124,12 +127,30 @@ class Finder:
         min_score: float | None = None,
         only: Only = None,
         boost: Boost | None = None,
+        strategy: SearchStrategy | None = None,
     ) -> list[Hit]:
-        """As `search`, after a short wait for the vectors of the query, where there are vectors."""
-        if self._vectors is not None:
+        """As `search`, after a short wait for the vectors of the query, where there are vectors and they count."""
+        late = False
+        if self._vectors is not None and (strategy or self.config.strategy) in ("semantic", "hybrid"):
             queries = [query] if isinstance(query, str) else query
             await self._vectors.prepare(map(_with_parts, queries), timeout=self.config.query_timeout)
-        return self.search(query, limit=limit, min_score=min_score, only=only, boost=boost)
+            late = any(self._vectors.known(each) is None for each in queries)
+        hits = self.search(query, limit=limit, min_score=min_score, only=only, boost=boost, strategy=strategy)
+        return [replace(hit, words_alone=True) for hit in hits] if late else hits
+
+    def _by(self, strategy: SearchStrategy) -> Index:
+        """The index that searches by a strategy."""
+        if strategy == self.config.strategy or (
+            self._vectors is None and "regex" not in (strategy, self.config.strategy)
+        ):
+            return self._index
+        by: Callable[[str], Index] | None = getattr(self._index, "by", None)
+        if by is None or strategy == "regex":
+            raise ConfigError(
+                f"This finder searches by {self.config.strategy!r}, not by {strategy!r}.",
+                hint="Make a `Finder` with that `strategy`.",
+            )
+        return by(strategy)
 
 
 def _index(strategy: SearchStrategy, vectors: Vectors | None) -> Index:

@@ -31,6 +31,8 @@ class Hit:
     score: float
     """How well it fits: 0 not at all, 1 as well as can be."""
     reasons: tuple[Reason, ...] = ()
+    words_alone: bool = False
+    """Meaning was to count, but what the query means was not known in time."""
 
 
 class Index(Protocol):

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterable
+from copy import copy
 from functools import partial
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from trunkline.search.arrays import Floats, np
 from trunkline.search.bm25 import Bm25Index
-from trunkline.search.calibrate import DEFAULT_MIN_SCORE
-from trunkline.search.index import Hit, Only, Reason, best
+from trunkline.search.calibrate import DEFAULT_MIN_SCORE, suited
+from trunkline.search.index import Hit, Index, Only, Reason, best
 from trunkline.search.text import ToolText
 from trunkline.search.vectors import Vectors
 
@@ -195,10 +196,18 @@ class HybridIndex:
         self._words.remove(key)
         self._meaning.remove(key)
 
+    def by(self, strategy: str) -> Index:
+        """The same tools, searched in another way."""
+        if strategy == "bm25":
+            return self._words
+        other = copy(self)
+        other._both = strategy == "hybrid"
+        return other
+
     def search(
         self, query: str, *, limit: int = 10, min_score: float = DEFAULT_MIN_SCORE, only: Only = None
     ) -> list[Hit]:
-        """The best tools for one query, best first; equal ones by key."""
+        """The best tools for one query, best first; equal ones by key. With a `min_score` of 0, the best there are."""
         shortlist = limit + _MORE
         near = self._meaning.nearest(query, limit=shortlist, only=only)
         if not near:
@@ -207,21 +216,29 @@ class HybridIndex:
         # What is among the first by one way has a score by the other too.
         said |= self._words.scores(query, limit=shortlist, only=near.keys() - said.keys())
         near |= self._meaning.scores(query, said.keys() - near.keys())
-        found = ((-self._total(said.get(key, 0.0), near.get(key)), key) for key in said.keys() | near.keys())
+        found = (
+            (-self._total(said.get(key, 0.0), near.get(key), self._words.agreement(query, key)), key)
+            for key in said.keys() | near.keys()
+        )
         scored = [(key, 1.0 - math.exp(min(0.0, total))) for total, key in nsmallest(limit, found)]
         return [
             Hit(key, score, self._reasons(query, key, said.get(key), near.get(key)))
             for key, score in scored
-            if score >= min_score and score > 0.0
+            if score >= min_score
         ]
 
-    def _total(self, words: float, near: float | None) -> float:
-        """The evidence for a tool: by both, or by meaning alone where it is known."""
+    def _total(self, words: float, near: float | None, agreement: float) -> float:
+        """The evidence for a tool: by both, or by meaning alone where it is known.
+
+        What does another thing than was asked is not near, whatever it is about.
+        """
         evidence = _evidence(words)
         if not self._both:
             return evidence if near is None else _evidence(min(near, 1.0))
         if near is None:
             near = _GUESS[0] + _GUESS[1] * evidence
+        elif near > 0.0 and agreement < 0.0:
+            near = suited(near, agreement)
         return evidence + near - _USUAL
 
     def _reasons(self, query: str, key: str, said: float | None, near: float | None) -> tuple[Reason, ...]:

@@ -59,6 +59,12 @@ def _search(servers: Sequence[str]) -> dict[str, Any]:
                     "maximum": MOST_TOOLS,
                     "description": "How many tools for each query.",
                 },
+                "strategy": {
+                    "type": "string",
+                    "enum": ["hybrid", "bm25", "semantic", "regex"],
+                    "description": "How to search, if not as usual: bm25 by words, semantic by meaning, hybrid by "
+                    "both, regex by a pattern.",
+                },
             },
             "additionalProperties": False,
         },

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import msgspec
 
 from trunkline.call.stage import Handler
-from trunkline.config.options import Config
+from trunkline.config.options import Config, SearchStrategy
 from trunkline.errors import InvalidArgumentsError
 from trunkline.model import NOTHING, Call, Caller, Entry, Kind, Reply, Scope, Snapshot, View
 from trunkline.telemetry.savings import Savings
@@ -43,10 +43,12 @@ class Hit(Protocol):
     def tool(self) -> Entry: ...
     @property
     def score(self) -> float: ...
+    @property
+    def words_alone(self) -> bool: ...
 
 
-Find = Callable[[Call, str, Snapshot, int], Awaitable[Sequence[Hit]]]
-"""Finds the tools of a snapshot that fit a query, for whoever makes the call."""
+Find = Callable[[Call, str, Snapshot, int, SearchStrategy | None], Awaitable[Sequence[Hit]]]
+"""Finds the tools of a snapshot that fit a query, for whoever makes the call, by the usual strategy or another."""
 
 
 class BuiltinStage:
@@ -93,7 +95,9 @@ class BuiltinStage:
         if wanted:
             self._tell_named(answer, wanted, call, view)
         if queries:
-            await self._tell_found(answer, queries, int(asked.get("limit") or self._search.limit), call, view)
+            limit, strategy = int(asked.get("limit") or self._search.limit), asked.get("strategy")
+            found = [await self._find(call, query, view.snapshot, limit, strategy) for query in queries]
+            self._tell_found(answer, queries, found, limit)
         return _said(answer)
 
     def _tell_named(self, answer: dict[str, Any], wanted: Sequence[str], call: Call, view: View) -> None:
@@ -104,11 +108,10 @@ class BuiltinStage:
         if unknown:
             answer["unknown"] = unknown
 
-    async def _tell_found(
-        self, answer: dict[str, Any], queries: Sequence[str], limit: int, call: Call, view: View
+    def _tell_found(
+        self, answer: dict[str, Any], queries: Sequence[str], found: Sequence[Sequence[Hit]], limit: int
     ) -> None:
         """The best of each query in turn, with as much of their definitions as the budget allows."""
-        found = [await self._find(call, query, view.snapshot, limit) for query in queries]
         turns = (hits[turn] for turn in range(limit) for hits in found if turn < len(hits))
         best: dict[str, Hit] = {}
         for hit in turns:
@@ -116,10 +119,12 @@ class BuiltinStage:
         nothing = [query[:_SHOWN] for query, hits in zip(queries, found, strict=True) if not hits]
         shown = {str(tool["name"]) for tool in answer["tools"]}
         hits = [hit for name, hit in best.items() if name not in shown][: builtin.MOST_TOOLS]
-        frame = estimated(encode({"nothing_fits": nothing, "left_out": [], "hint": _WHOLE}))
+        frame = estimated(encode({"note": _WORDS_ALONE, "nothing_fits": nothing, "left_out": [], "hint": _WHOLE}))
         briefs = within([definition_of(hit.tool) for hit in hits], self._search.budget - frame)
         for hit, brief in zip(hits, briefs.tools, strict=False):
             answer["tools"].append({"name": brief.pop("name"), "score": round(hit.score, 2), **brief})
+        if any(hit.words_alone for hit in hits):
+            answer["note"] = _WORDS_ALONE
         if nothing:
             answer["nothing_fits"] = nothing
         if briefs.left_out:
@@ -146,7 +151,7 @@ class BuiltinStage:
         if name in builtin.NAMES:
             return _failed(f"{builtin.CALL} calls what {builtin.SEARCH} found. Call {name} itself.")
         name = name[:_LONGEST]
-        hits = await self._find(call, name.replace("_", " "), view.snapshot, CLOSE)
+        hits = await self._find(call, name.replace("_", " "), view.snapshot, CLOSE, None)
         close = names.closest(name, (entry.shown for entry in _findable(call, view)), CLOSE)
         close = list(dict.fromkeys((*close, *(hit.tool.shown for hit in hits))))[:CLOSE]
         told = f"There is no tool {name[:_SHOWN]!r}. {view.snapshot.missing}".rstrip()
@@ -273,6 +278,7 @@ def _failed(text: str) -> Reply:
 
 
 _WHOLE = f'For whole definitions call {builtin.SEARCH} with {{"names": [...]}}.'
+_WORDS_ALONE = "Found by words alone: what the query means was not known in time. Ask again for what its meaning finds."
 _TAKEN = frozenset(("name", "arguments"))
 _LONGEST = 2000
 """Characters of a query that are looked at."""
