@@ -29,7 +29,7 @@ from trunkline.install.manifests.manifest import Variable
 from trunkline.install.marketplace.entry import RegistryEntry
 from trunkline.install.marketplace.install import Installer, table
 from trunkline.install.marketplace.server_json import SOURCE
-from trunkline.model import State
+from trunkline.model import ServerView, State
 
 _EXAMPLES = """examples:
   trunkline install filesystem ~/Documents ~/src
@@ -153,9 +153,9 @@ async def _try(config: Config, name: str, seconds: float) -> _Tried:
     # The first start of a package downloads it, which later ones need no time for.
     spec = dataclasses.replace(config.servers[name], start_timeout=seconds)
     async with opened(dataclasses.replace(config, servers={name: spec}, groups={}, profiles={}), seconds) as hub:
-        view = hub.snapshot.servers[name]
+        view = next((view for view in hub.servers() if view.name == name), ServerView(name))
         works = view.state in (State.READY, State.DEGRADED)
-        tools = [entry.name for entry in hub.snapshot.tools.values() if entry.server == name]
+        tools = [entry.name for entry in await hub.tools() if name in (entry.server, *entry.members)]
         reason = view.reason or ("" if works else f"it did not answer within {seconds:g} s.")
         return _Tried(works, reason, tools)
 

@@ -73,6 +73,7 @@ def _complain(error: Exception) -> None:
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("up", "start the gateway"),
+    "stdio": ("stdio", "serve a client that starts us as its server, such as Claude Desktop"),
     "top": ("top", "watch the running gateway: servers, calls, errors, tokens saved"),
     "list": ("show", "list the configured servers; starts none"),
     "servers": ("show", "start the servers and show how they fare"),
@@ -153,6 +154,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "trunkline up                                 the servers of trunkline.toml; without one, two to play with",
         "trunkline up --config ~/.cursor/mcp.json     those of another client's file, as it is",
         "trunkline up --port 9000 --expose search     any option of [gateway] is a flag",
+    ),
+    "stdio": (
+        "trunkline stdio                              the servers of the running gateway, or of trunkline.toml",
+        "trunkline stdio --profile careful            only what this profile has",
+        "trunkline stdio --url https://host/mcp       of a gateway elsewhere",
     ),
     "list": ("trunkline list", "trunkline list --format json"),
     "servers": (

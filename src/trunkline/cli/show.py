@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from trunkline.cli.console import MARKS, print_json, print_table, say
 from trunkline.cli.main import Commands
-from trunkline.cli.open import ask_hub, config_to_look_at, hint_to_begin
+from trunkline.cli.open import config_to_look_at, hint_to_begin, run, running_gateway, started
 from trunkline.config.options import Config
 from trunkline.model import Kind, Listing, ServerView, State
 
 if TYPE_CHECKING:
-    from trunkline.hub import Hub
+    from trunkline.cli.running import Running
 
 WELL = (State.READY, State.DEGRADED)
 STATUSES: dict[str, tuple[State, ...]] = {
@@ -119,13 +120,35 @@ def _categories(view: ServerView, config: Config) -> set[str]:
     return kinds | set(entry.categories if entry else ())
 
 
-def look_at_servers(config: Config, seconds: float) -> tuple[list[ServerView], dict[str, str]]:
-    """How the servers fare once they were started, and what each said last on its standard error."""
+def look_at_servers(config: Config, seconds: float, *, again: bool = False) -> tuple[list[ServerView], dict[str, str]]:
+    """How the servers fare, and what each said last on its standard error.
 
-    async def look(hub: Hub) -> tuple[list[ServerView], dict[str, str]]:
+    Those that the running gateway could not reach are tried `again`, here and now.
+    """
+    running = running_gateway(config)
+    if running is None:
+        return run(lambda: _started(config, seconds))
+    views, words = run(lambda: _running(running, config, seconds))
+    away = {view.name: config.servers[view.name] for view in views if view.state not in WELL}
+    if not away or not again:
+        return views, words
+    fresh, said = run(lambda: _started(dataclasses.replace(config, servers=away, groups={}, profiles={}), seconds))
+    latest = {view.name: view for view in fresh}
+    return [latest.get(view.name, view) for view in views], words | said
+
+
+async def _running(running: Running, config: Config, seconds: float) -> tuple[list[ServerView], dict[str, str]]:
+    from trunkline.cli.running import RunningHub
+
+    servers = RunningHub(running, config)
+    await servers.ready(seconds)
+    told = servers.told()
+    return [one.view for one in told], {one.view.name: one.words for one in told}
+
+
+async def _started(config: Config, seconds: float) -> tuple[list[ServerView], dict[str, str]]:
+    async with started(config, seconds) as hub:
         return hub.servers(), {view.name: hub.last_words(view.name) for view in hub.servers()}
-
-    return ask_hub(config, seconds, look)
 
 
 def described(view: ServerView, words: str = "") -> dict[str, Any]:
@@ -142,7 +165,7 @@ def running_statistics(config: Config) -> dict[str, dict[str, Any]]:
     """How calls went, asked of the gateway that runs with this configuration; nothing when none does."""
     from trunkline.cli.running import running_at
 
-    told = running_at("", config.gateway).servers()
+    told = (running_gateway(config) or running_at("", config.gateway)).servers()
     return {one["name"]: {key: one[key] for key in STATISTICS if key in one} for one in told}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from trunkline.cli.console import print_json
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file
-from trunkline.cli.running import Running, running_at
+from trunkline.cli.running import Running, find_running, running_at
 from trunkline.cli.screen import FullScreen, Style, can_move, fit
 from trunkline.cli.top_view import age, board, server_table, summary, tool_table
 from trunkline.config.reading import load
@@ -47,7 +47,8 @@ def add_commands(commands: Commands) -> None:
 
 
 def _top(options: argparse.Namespace) -> int:
-    running = running_at(options.url, load(config_file(options), env=os.environ).gateway)
+    config = load(config_file(options), env=os.environ)
+    running = (find_running(config) if not options.url else None) or running_at(options.url, config.gateway)
     told = running.statistics()
     if options.format == "json":
         print_json(told)
