@@ -102,6 +102,8 @@ class Weight:
     servers: Mapping[str, Cost] = field(default_factory=dict[str, Cost])
     away: Mapping[str, str] = field(default_factory=dict[str, str])
     """Servers that could not be asked, and why."""
+    sign_in: tuple[str, ...] = ()
+    """Those of them that want to know who asks."""
     through: Cost = field(default_factory=lambda: Cost(0, 0))
     exact: bool = True
 
@@ -133,7 +135,9 @@ async def _weigh(config: Config, seconds: float, tell: Callable[[str], None]) ->
             if view.state not in (State.READY, State.DEGRADED)
         }
         well = {view.name: Cost(0, 0) for view in hub.servers() if view.name not in away}
-        return Weight({**well, **bill.servers}, away, bill_of(hub.view().tools, count).total, can_count())
+        strangers = tuple(view.name for view in hub.servers() if view.state is State.NEEDS_AUTHORIZATION)
+        through = bill_of(hub.view().tools, count).total
+        return Weight({**well, **bill.servers}, away, strangers, through, can_count())
 
 
 class _News:
