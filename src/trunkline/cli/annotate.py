@@ -10,7 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
 
-from trunkline.cli.console import print_json, print_table, say
+from trunkline.cli.console import counted, print_json, print_table, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import ask_servers, check_server, config_file, config_to_look_at, hint_to_begin, only
 from trunkline.cli.tools import known_of
@@ -188,7 +188,7 @@ def _show(options: argparse.Namespace) -> int:
     print_table(("tool", "safety", "annotations"), rows)
     count = {level: sum(row[1] == level for row in rows) for level in ("safe", "moderate", "dangerous")}
     counts = ", ".join(f"{number} {level}" for level, number in count.items())
-    say(f"{len(rows)} tools: {counts}. {hint_to_begin(config, options.server)}".rstrip())
+    say(f"{counted(len(rows), 'tool')}: {counts}. {hint_to_begin(config, options.server)}".rstrip())
     return 0
 
 

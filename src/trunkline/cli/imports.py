@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.cli.connect import Ours, check_clients, here, ours
-from trunkline.cli.console import agrees, ask, can_ask, chosen, print_json, print_table, say
+from trunkline.cli.console import agrees, ask, can_ask, chosen, counted, print_json, print_table, say
 from trunkline.cli.main import Commands
 from trunkline.cli.tokens import Cost, Weight, weigh
 from trunkline.clients.client import CLIENTS
@@ -156,9 +156,9 @@ def _weigh(options: argparse.Namespace, own: Ours, specs: Mapping[str, ServerSpe
         if not can_ask():
             say("No server was started: nobody is there to agree to these commands. --yes agrees, --no-start goes on.")
             return None
-        if not agrees(f"Start these {len(active)} servers with these very commands, to count their tools?"):
+        if not agrees(f"Start {counted(len(active), 'server')} with these very commands, to count tools?"):
             return None
-    say(f"Starting {len(active)} servers …")
+    say(f"Starting {counted(len(active), 'server')} …")
     return weigh(own.config, specs, options.timeout, lambda line: say(printable(line)))
 
 
@@ -169,7 +169,7 @@ def _write(options: argparse.Namespace, own: Ours, report: Report) -> Written | 
         say(f"All of them are in {own.path} already.")
         return Written()
     if options.dry_run:
-        say(f"{len(new)} servers would be written into {own.path}. Nothing was written.")
+        say(f"{counted(len(new), 'server')} would be written into {own.path}. Nothing was written.")
         return Written()
     picked = _picked(options, report, new)
     if not picked:
@@ -344,8 +344,8 @@ def print_weight(report: Report, weight: Weight) -> None:
     total, about = _total(report.found, weight), "" if weight.exact else "about "
     well = sum(one.name in weight.servers for one in report.found)
     say(
-        f"{well} servers, {total.tools:,} tools: {about}{total.tokens:,} tokens in every request. "
-        f"Through Trunkline: {weight.through.tools:,} tools, {about}{weight.through.tokens:,} tokens."
+        f"{counted(well, 'server')}, {counted(total.tools, 'tool')}: {about}{total.tokens:,} tokens in every request. "
+        f"Through Trunkline: {counted(weight.through.tools, 'tool')}, {about}{weight.through.tokens:,} tokens."
     )
     for name, reason in weight.away.items():
         say(printable(f"Not counted: {name}. {reason}"))

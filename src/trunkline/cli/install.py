@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from trunkline.cli.console import agrees, answer, can_ask, print_json, say
+from trunkline.cli.console import agrees, answer, can_ask, counted, print_json, say
 from trunkline.cli.edit import put_server
 from trunkline.cli.main import Commands
 from trunkline.cli.manifest import Answers, check_reference, show_command
@@ -136,7 +136,8 @@ def _finish(options: argparse.Namespace, spec: ServerSpec, path: Path, answers: 
             **({"works": tried.works, "reason": tried.reason, "tools": tried.tools} if tried else {}),
         })  # fmt: skip
     elif tried and tried.works:
-        say(f"It works. Its {len(tried.tools)} tools: {', '.join(map(printable, tried.tools))}")
+        named = ", ".join(map(printable, tried.tools))
+        say(f"It lists {counted(len(tried.tools), 'tool')}: {named}")
     elif tried:
         say(f"It does not start: {printable(tried.reason)} See why: trunkline doctor {spec.name}")
     return 0 if tried is None or tried.works else 3

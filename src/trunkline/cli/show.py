@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from trunkline.cli.console import MARKS, print_json, print_table, say
+from trunkline.cli.console import MARKS, counted, print_json, print_table, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_to_look_at, hint_to_begin, run, running_gateway, started
 from trunkline.config.options import Config
@@ -46,6 +47,14 @@ def add_commands(commands: Commands) -> None:
     servers.set_defaults(run=_servers)
 
 
+_WORDS = {
+    Kind.TOOL: ("tool",),
+    Kind.PROMPT: ("prompt",),
+    Kind.RESOURCE: ("resource",),
+    Kind.TEMPLATE: ("template of resources", "templates of resources"),
+}
+
+
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     """How long the servers may take to start."""
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="to start (default: 30)")
@@ -68,12 +77,16 @@ def _list(options: argparse.Namespace) -> int:
     elif options.format == "compact":
         print("\n".join(spec.name for spec in config.servers.values()))
     else:
+        from trunkline.clients.secret import shown_command
+
         cells = [
-            [str(row["name"]), str(row["transport"]), "" if row["enabled"] else "disabled", str(row["address"])]
-            for row in rows
+            [spec.name, spec.kind, "" if spec.enabled else "disabled", shown_command(asdict(spec))]
+            for spec in config.servers.values()
         ]
-        print_table(("name", "transport", "", "address"), cells)
-        where = f"{len(rows)} servers in {config.source}." if config.source else "There is no configuration yet."
+        print_table(("name", "transport", "", "starts or reaches"), cells)
+        where = (
+            f"{counted(len(rows), 'server')} in {config.source}." if config.source else "There is no configuration yet."
+        )
         say(f"{where} {hint_to_begin(config)}".rstrip())
     return 0
 
@@ -101,7 +114,9 @@ def _servers(options: argparse.Namespace) -> int:
             say("No gateway of this configuration runs, so there are no statistics of calls.")
         well = sum(view.state in WELL for view in views)
         total = sum(count(view, Kind.TOOL) for view in views)
-        say(f"{well} of {len(views)} servers ready, {total} tools. {hint_to_begin(config)}".rstrip())
+        say(
+            f"{well} of {counted(len(views), 'server')} ready, {counted(total, 'tool')}. {hint_to_begin(config)}".rstrip()
+        )
     return 0
 
 
@@ -172,11 +187,11 @@ def running_statistics(config: Config) -> dict[str, dict[str, Any]]:
 def _print_statistics(told: dict[str, Any]) -> None:
     if told.get("calls"):
         share = f"{told['success_rate']:.1%} went well, {told['average_seconds'] * 1000:.1f} ms on average"
-        print(f"    {told['calls']} calls: {share}; {told['failures']} could not be made")
+        print(f"    {counted(told['calls'], 'call')}: {share}; {told['failures']} could not be made")
     else:
         print("    no calls yet")
     if told.get("in_flight") or told.get("waiting"):
-        print(f"    {told['in_flight']} calls under way, {told['waiting']} wait")
+        print(f"    {counted(told['in_flight'], 'call')} under way, {told['waiting']} wait")
     if "group" in told:
         print(f"    in group {told['group']['name']}: {told['group']['health']}")
 
@@ -184,13 +199,13 @@ def _print_statistics(told: dict[str, Any]) -> None:
 def _print_server(view: ServerView, words: str, *, detailed: bool) -> None:
     from trunkline.gateway.admin import count
 
-    print(f"{MARKS.get(view.state, '✗')} {view.name} [{view.state.value}] {count(view, Kind.TOOL)} tools")
+    print(f"{MARKS.get(view.state, '✗')} {view.name} [{view.state.value}] {counted(count(view, Kind.TOOL), 'tool')}")
     if view.reason:
         print(f"    {view.reason}")
     if detailed:
         print(f"    {view.transport}: {view.address}")
         if view.introduction:
-            offered = ", ".join(f"{count(view, kind)} {kind.value}" for kind in Kind if count(view, kind))
+            offered = ", ".join(counted(count(view, kind), *_WORDS[kind]) for kind in Kind if count(view, kind))
             print(f"    protocol {view.introduction.version}; {offered or 'offers nothing'}")
         if words and view.state is not State.READY:
             print("    stderr: " + "\n            ".join(words.splitlines()[-5:]))

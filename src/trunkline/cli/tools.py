@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from trunkline.cli.console import first_line, print_json, print_table, say
+from trunkline.cli.console import counted, first_line, print_json, print_table, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import ask_servers, check_server, config_to_look_at, hint_to_begin, only
 from trunkline.cli.show import WELL, add_timeout
@@ -131,7 +131,7 @@ def _print_tools(tools: list[Entry], *, annotations: bool) -> None:
         heads = ("tool", "server", "description")
         rows = [[tool.shown, tool.server, first_line(description_of(tool))] for tool in tools]
     print_table(heads, rows)
-    say(f"{len(tools)} tools ({safety.count('safe')} safe, {safety.count('dangerous')} dangerous).")
+    say(f"{counted(len(tools), 'tool')} ({safety.count('safe')} safe, {safety.count('dangerous')} dangerous).")
 
 
 async def _offered(hub: Servers) -> tuple[list[Entry], tuple[Entry, ...], dict[str, str]]:
@@ -152,7 +152,7 @@ def show_changes(config: Config, options: argparse.Namespace) -> int:
     else:
         rows = [[_time_of(change), change.server, change.tool, ", ".join(change.what)] for change in found]
         print_table(("time", "server", "tool", "what changed"), rows)
-        say(f"{len(found)} changes." if found else "No changes since the servers were first seen.")
+        say(f"{counted(len(found), 'change')}." if found else "No changes since the servers were first seen.")
     return 0
 
 

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, cast
 
-from trunkline.cli.console import first_line, print_json, print_table, say
+from trunkline.cli.console import counted, first_line, print_json, print_table, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import (
     ask_servers,
@@ -223,7 +223,7 @@ def _test(options: argparse.Namespace) -> int:
     else:
         for view in views:
             _print_test(view, words.get(view.name, ""), options)
-        say(f"{len(views) - len(failed)} of {len(views)} servers work.")
+        say(f"{len(views) - len(failed)} of {counted(len(views), 'server')} {'works' if len(views) == 1 else 'work'}.")
     return 3 if failed else 0
 
 
@@ -232,7 +232,7 @@ def _print_test(view: ServerView, words: str, options: argparse.Namespace) -> No
     if options.format == "compact":
         print(f"{'ok' if works else 'failed'} {view.name}")
         return
-    print(f"{'✓' if works else '✗'} {view.name}: {view.state.value}, {count(view, Kind.TOOL)} tools")
+    print(f"{'✓' if works else '✗'} {view.name}: {view.state.value}, {counted(count(view, Kind.TOOL), 'tool')}")
     if view.reason:
         print(f"    {view.reason}")
     elif view.state is State.STARTING:

@@ -165,7 +165,24 @@ def difference(before: str, after: str, documents: Iterable[Any]) -> str:
     lines = difflib.unified_diff(old[start : len(old) - around], new[start : len(new) - around], lineterm="", n=3)
     changed = [line for line in list(lines)[2:] if not line.startswith("@@")]
     shown = [printable(line) for line in hidden("\n".join(changed), documents).split("\n")]
-    return "\n".join(line if len(line) <= 200 else line[:199] + "…" for line in shown)
+    return "\n".join(_cut(line, shown[at - 1 : at] + shown[at + 1 : at + 2]) for at, line in enumerate(shown))
+
+
+def _cut(line: str, beside: list[str]) -> str:
+    """A long line around what tells it from the one that takes its place."""
+    if len(line) <= WIDEST:
+        return line
+    other = next((one for one in beside if {one[:1], line[:1]} == {"+", "-"}), "")
+    first = _equal(zip(line[1:], other[1:], strict=False)) + 1 if other else 0
+    start = max(first - 40, 1)
+    if start == 1:
+        return line[: WIDEST - 1] + "…"
+    rest = line[start : start + WIDEST - 3]
+    return f"{line[0]}…{rest}" + ("…" if start + len(rest) < len(line) else "")
+
+
+WIDEST = 200
+"""Signs of a line that are shown."""
 
 
 def _equal(pairs: Iterator[tuple[str, str]]) -> int:
