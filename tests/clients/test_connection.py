@@ -24,7 +24,7 @@ URL = "http://127.0.0.1:7420/mcp"
 
 def planned(machine: Machine, name: str, **options: Any) -> Change:
     client = CLIENTS[client_of(name)]
-    given = {"url": URL, **options}
+    given: dict[str, Any] = {"url": URL, **options}
     if not client.remote:
         given["program"] = {"command": "/opt/trunkline", "args": ["stdio", "--url", given["url"]]}
     return plan(client, machine.target(name), machine.around, **given)

@@ -113,10 +113,8 @@ def _servers(options: argparse.Namespace) -> int:
         if options.detailed and views and not told:
             say("No gateway of this configuration runs, so there are no statistics of calls.")
         well = sum(view.state in WELL for view in views)
-        total = sum(count(view, Kind.TOOL) for view in views)
-        say(
-            f"{well} of {counted(len(views), 'server')} ready, {counted(total, 'tool')}. {hint_to_begin(config)}".rstrip()
-        )
+        tools = counted(sum(count(view, Kind.TOOL) for view in views), "tool")
+        say(f"{well} of {counted(len(views), 'server')} ready, {tools}. {hint_to_begin(config)}".rstrip())
     return 0
 
 

@@ -60,9 +60,8 @@ def print_tokens(tools: Iterable[Entry], shown: Iterable[Entry], away: Mapping[s
             [[f"{cost.tokens:>{wide},}", server, f"{cost.tools:,}"] for server, cost in bill.servers.items()],
         )
     about = "" if exact else "about "
-    say(
-        f"{bill.total.tools} {'tool takes' if bill.total.tools == 1 else 'tools take'} {about}{bill.total.tokens:,} tokens if all are listed."
-    )
+    many = "1 tool takes" if bill.total.tools == 1 else f"{bill.total.tools} tools take"
+    say(f"{many} {about}{bill.total.tokens:,} tokens if all are listed.")
     say(f"Callers of the gateway are shown {view.tools}, which take {about}{view.tokens:,}.")
     if not exact:
         say(f"The numbers are estimated. To count, there is a tokenizer. {HINT}")
