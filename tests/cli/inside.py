@@ -19,6 +19,9 @@ import pytest
 
 from tests.harness import gateway
 from trunkline.cli.main import main
+from trunkline.config.reading import load
+from trunkline.gateway.announcement import announced
+from trunkline.gateway.serve import Gateway, open_gateway
 
 
 @dataclass(frozen=True)
@@ -164,3 +167,29 @@ def _logging() -> Generator[None]:
     finally:
         root.handlers[:] = before
         root.setLevel(level)
+
+
+@contextlib.contextmanager
+def announced_gateway(source: Path, env: Mapping[str, str]) -> Generator[Gateway]:
+    """The gateway that `trunkline up --config SOURCE` would be, in a thread of this process, its servers ready."""
+    started: Future[tuple[Gateway, Callable[[], object]]] = Future()
+    config = load(source, env=env)
+
+    async def serve() -> None:
+        async with (
+            open_gateway(config) as opened,
+            announced(config.home, source, opened.url.removesuffix("/mcp"), opened.key),
+        ):
+            await opened.hub.ready(10)
+            loop, ended = asyncio.get_running_loop(), asyncio.Event()
+            started.set_result((opened, lambda: loop.call_soon_threadsafe(ended.set)))
+            await ended.wait()
+
+    with ThreadPoolExecutor(1) as thread:
+        served = thread.submit(asyncio.run, serve())
+        served.add_done_callback(lambda ended: started.done() or started.set_exception(ended.exception()))
+        opened, end = started.result()
+        try:
+            yield opened
+        finally:
+            end()

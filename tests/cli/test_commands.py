@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,37 @@ def test_comments_in_the_file_survive_a_change(home: dict[str, str]) -> None:
     assert "# mine" in text
     assert "# why" in text
     assert 'args = ["thing", "--flag"]' in text
+
+
+@pytest.mark.parametrize("words", [("--env", "TOKEN=tell-nobody"), ("--env=TOKEN=tell-nobody",)])
+def test_options_of_ours_are_taken_behind_the_command_too(words: tuple[str, ...], home: dict[str, str]) -> None:
+    done = run("add", "a", "uvx", "thing", *words, "--flag", "--force", "--", "--env", "its-own", env=home)
+
+    spec = tomllib.loads((Path(home["XDG_CONFIG_HOME"]) / "trunkline" / "trunkline.toml").read_text())["servers"]["a"]
+    assert done.returncode == 0, done.stderr
+    assert spec == {"command": "uvx", "args": ["thing", "--flag", "--env", "its-own"], "env": {"TOKEN": "tell-nobody"}}
+
+
+@pytest.mark.parametrize(
+    "words", [("docker", "run", "--env", "TOKEN=tell-nobody", "image"), ("uvx", "x", "--config", "y")]
+)
+def test_options_that_may_be_the_programs_are_refused_with_both_spellings(
+    words: tuple[str, ...], home: dict[str, str]
+) -> None:
+    done = run("add", "a", *words, env=home)
+
+    assert done.returncode == 2
+    assert f"trunkline add {words[2]} … a {words[0]}" in done.stderr
+    assert f"trunkline add a {words[0]} -- " in done.stderr
+    assert "tell-nobody" not in done.stderr
+    assert not (Path(home["XDG_CONFIG_HOME"]) / "trunkline").exists()
+
+
+def test_an_argument_that_looks_like_a_secret_is_pointed_out(home: dict[str, str]) -> None:
+    done = run("add", "a", "uvx", "thing", "--api-key", "tell-nobody", env=home)
+
+    assert "An argument looks like a secret" in done.stderr
+    assert "tell-nobody" not in done.stderr
 
 
 def test_a_clients_json_file_can_be_changed_too(home: dict[str, str]) -> None:

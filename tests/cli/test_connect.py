@@ -148,14 +148,21 @@ def test_a_project_has_a_configuration_of_its_own_and_leaves_no_trace(home: dict
     assert not file.parent.exists()
 
 
-def test_a_client_without_addresses_is_explained_and_bridged_on_demand(home: dict[str, str]) -> None:
-    plain = run("connect", "claude-desktop", "--yes", env=home)
-    bridged = run("connect", "claude-desktop", "--yes", "--bridge", env=home)
+def test_a_client_without_addresses_starts_us(home: dict[str, str]) -> None:
+    ours(home).parent.mkdir(parents=True)
+    ours(home).write_text('[gateway]\ntoken = "the-token-itself"\n')
+
+    done = run("connect", "claude-desktop", "--yes", env=home)
+    again = run("connect", "claude-desktop", "--yes", env=home)
+    listed = json.loads(run("connect", "--list", "--format", "json", env=home).stdout)["clients"]
 
     file = Path(home["HOME"]) / ".config" / "Claude" / "claude_desktop_config.json"
-    assert (plain.returncode, bridged.returncode) == (1, 0)
-    assert "mcp-remote" in plain.stderr
-    assert json.loads(file.read_text())["mcpServers"]["trunkline"]["args"][1] == "mcp-remote"
+    entry = json.loads(file.read_text())["mcpServers"]["trunkline"]
+    assert (done.returncode, again.returncode) == (0, 0)
+    assert Path(entry["command"]).is_absolute()
+    assert entry["args"][-3:] == ["stdio", "--config", str(ours(home))]
+    assert "is connected already" in again.stderr
+    assert [one["url"] for one in listed if one["client"] == "claude-desktop"] == ["stdio"]
 
 
 def test_the_gateways_token_is_never_written_only_its_variable(home: dict[str, str]) -> None:

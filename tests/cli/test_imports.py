@@ -6,7 +6,11 @@ import json
 import os
 import stat
 import sys
+import threading
 import tomllib
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +65,7 @@ def test_servers_are_found_started_counted_and_taken_over(home: dict[str, str]) 
     assert told["written"] == ["clock", "notes", "off"]
     written = tomllib.loads(ours(home).read_text())["servers"]
     assert written["clock"] == demo("clock")
-    assert written["notes"]["env"]["API_TOKEN"] == "value-of-the-token"
+    assert written["notes"]["env"]["API_TOKEN"] == "${secret:notes.API_TOKEN}"
     assert written["off"]["enabled"] is False
     assert [file.read_bytes() for file in files] == before
     assert "value-of-the-token" not in done.stdout + done.stderr
@@ -118,16 +122,23 @@ def test_secrets_make_our_file_private_or_are_moved_and_are_never_printed(home: 
     file.chmod(0o644)
     lay(home, ".cursor/mcp.json", {"a": {"command": "a", "env": {"A_TOKEN": "tell-nobody"}}})
 
-    kept = run("import", "--yes", "--no-start", env=home)
+    safe = run("import", "--yes", "--no-start", env=home)
+    names, safely = run("secret", "list", env=home).stdout.split(), file.read_text()
+    file.write_text("")
+    kept = run("import", "--yes", "--no-start", "--secrets", "keep", env=home)
     mode, text = stat.S_IMODE(file.stat().st_mode), file.read_text()
     file.write_text("")
     moved = run("import", "--yes", "--no-start", "--secrets", "env", env=home)
 
+    assert (names, "${secret:a.A_TOKEN}" in safely, "tell-nobody" in safely) == (["a.A_TOKEN"], True, False)
+    assert "Secrets are kept apart" in safe.stderr
     assert (mode, "tell-nobody" in text) == (0o600, True)
     assert "Secrets in it now: A_TOKEN of a." in kept.stderr
     assert tomllib.loads(file.read_text())["servers"]["a"]["env"] == {"A_TOKEN": "${env:A_TOKEN}"}
     assert "A_TOKEN  (A_TOKEN of a)" in moved.stderr
-    assert "tell-nobody" not in "".join((kept.stdout, kept.stderr, moved.stdout, moved.stderr))
+    assert "tell-nobody" not in "".join(
+        (safe.stdout, safe.stderr, kept.stdout, kept.stderr, moved.stdout, moved.stderr)
+    )
 
 
 def test_where_nobody_can_be_asked_nothing_starts_and_nothing_is_written(home: dict[str, str]) -> None:
@@ -166,14 +177,16 @@ def test_a_person_chooses_which(answers: str, code: int, written: set[str], home
     assert not mark.exists()
 
 
-def test_a_person_agrees_to_the_start_and_moves_secrets(home: dict[str, str]) -> None:
+def test_a_person_agrees_to_the_start_and_secrets_are_kept_apart(home: dict[str, str]) -> None:
     lay(home, ".cursor/mcp.json", {"clock": demo("clock", CLOCK_TOKEN="tell-nobody")})
 
-    done = typed("import", env=home, answers="y\nall\ny\n")
+    done = typed("import", env=home, answers="y\nall\n")
 
     assert done.returncode == 0, done.stderr
     assert "[1/1] clock: ready" in done.stderr
-    assert tomllib.loads(ours(home).read_text())["servers"]["clock"]["env"] == {"CLOCK_TOKEN": "${env:CLOCK_TOKEN}"}
+    assert tomllib.loads(ours(home).read_text())["servers"]["clock"]["env"] == {
+        "CLOCK_TOKEN": "${secret:clock.CLOCK_TOKEN}"
+    }
 
 
 def test_clients_and_files_can_be_named(home: dict[str, str]) -> None:
@@ -241,3 +254,49 @@ def test_wrong_use_is_explained(words: tuple[str, ...], code: int, complaint: st
 )
 def test_an_answer_names_numbers(text: str, numbers: list[int] | None) -> None:
     assert chosen(text, 4) == numbers
+
+
+def test_what_needs_a_sign_in_is_said(home: dict[str, str]) -> None:
+    lay(
+        home,
+        ".cursor/mcp.json",
+        {
+            "jira": {"url": "https://jira.example.org/mcp"},
+            "docs": {"url": "https://docs.example.org/mcp", "headers": {"Authorization": "Bearer ${env:X}"}},
+        },
+    )
+
+    done = run("import", "--dry-run", "--no-start", env=home)
+
+    assert done.stdout.count("If it wants a sign-in") == 1
+    with refusing() as url:
+        lay(home, ".cursor/mcp.json", {"closed": {"url": url}})
+        started = run("import", "--yes", env=home)
+    assert "closed wants a sign-in" in started.stderr
+
+
+@contextmanager
+def refusing() -> Generator[str]:
+    """The address of a server that wants to know who asks."""
+
+    class Refuse(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.send_response(401)
+            self.send_header("www-authenticate", "Bearer")
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        do_GET = do_POST
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refuse) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/mcp"
+        finally:
+            server.shutdown()
+            thread.join()

@@ -58,7 +58,7 @@ def test_the_exact_command_is_shown_and_the_tools_are_told(machine: Inside) -> N
 
     folder = f"{machine.home}/docs"
     assert f"  npx -y @modelcontextprotocol/server-filesystem@2026.8.31 {folder} /srv\n" in done.stderr
-    assert "It works. Its" in done.stderr
+    assert "It lists" in done.stderr
     assert "echo" in done.stderr
     assert servers(machine)["filesystem"] == {
         "command": "npx",
@@ -118,7 +118,7 @@ def test_a_missing_secret_is_named_and_neither_file_nor_command_line_holds_one(m
     told = json.loads(missing.stdout)
     assert told["missing"] == ["Keep its secret: trunkline secret set brave-search.BRAVE_API_KEY"]
     assert works.returncode == 0
-    assert "It works." in anew.stderr
+    assert "It lists" in anew.stderr
     assert servers(machine)["brave-search"]["env"] == {"BRAVE_API_KEY": "${secret:brave-search.BRAVE_API_KEY}"}
 
 
@@ -128,7 +128,7 @@ def test_a_variable_that_is_set_is_referred_to(machine: Inside) -> None:
     done = machine.run("install", "brave-search")
 
     assert done.returncode == 0
-    assert "It works." in done.stderr
+    assert "It lists" in done.stderr
     assert VALUE not in done.stderr
     assert servers(machine)["brave-search"]["env"] == {"BRAVE_API_KEY": "${env:BRAVE_API_KEY}"}
 
@@ -156,7 +156,7 @@ def test_a_person_is_asked_for_what_is_missing_and_secrets_are_not_shown(machine
 
     assert code == 0, screen
     assert VALUE not in screen
-    assert "It works." in screen
+    assert "It lists" in screen
     assert servers(machine)["slack"]["env"] == {
         "SLACK_BOT_TOKEN": "${secret:slack.SLACK_BOT_TOKEN}",
         "SLACK_TEAM_ID": "T42",
@@ -224,7 +224,7 @@ async def test_a_registrys_server_wants_a_yes_before_it_is_run(machine: Inside) 
     assert (refused.returncode, "Say --yes" in refused.stderr) == (1, True)
     assert "which nobody has checked" in refused.stderr
     assert "  npx -y @example/weather@1.0.0\n" in refused.stderr
-    assert (agreed.returncode, "It works." in agreed.stderr) == (0, True)
+    assert (agreed.returncode, "It lists" in agreed.stderr) == (0, True)
     assert there["weather"]["env"] == {"WEATHER_KEY": "${env:WEATHER_KEY}"}
     assert "Deprecated: Use ours." in old.stderr
 

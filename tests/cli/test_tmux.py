@@ -184,7 +184,7 @@ def test_top_takes_the_screen_and_gives_it_back(
 ) -> None:
     with open_pane(env=home, columns=columns, lines=lines) as seen:
         seen.type(f"trunkline top --url {two_served}\n")
-        seen.wait(lambda now: now.lines[-1:] == ["q quits"])
+        seen.wait(lambda now: "q quits" in now.text)
         assert seen.other_screen
         assert not seen.cursor_shown
         assert len(seen.lines) <= lines
@@ -200,9 +200,9 @@ def test_top_follows_the_size_of_the_window(home: dict[str, str], two_served: st
         seen.type(f"trunkline top --url {two_served}\n")
         seen.wait("TOOLS")
         seen.resize(30, 12)
-        seen.wait(lambda now: "TOOLS" not in now.text and "✗ bad" in now.text and now.lines[-1] == "q quits")
+        seen.wait(lambda now: "TOOLS" not in now.text and "✗ bad" in now.text and now.lines[-1].startswith("q quits"))
         seen.resize(10, 5)
-        seen.wait(lambda now: "✗ bad" not in now.text and now.lines[-1] == "q quits")
+        seen.wait(lambda now: "✗ bad" not in now.text and now.lines[-1].startswith("q quits"))
         seen.resize(80, 24)
         seen.wait("TOOLS")
         seen.type("q")
@@ -275,7 +275,7 @@ def test_install_asks_and_a_secret_is_not_seen(home: dict[str, str], open_shell:
         seen.wait("workspace's id")
         seen.wait(lambda now: now.echoes)
         seen.type("T42\n")
-        seen.wait("It works.")
+        seen.wait("It lists")
 
         as_before(seen, 0)
         assert VALUE.encode() not in seen.raw

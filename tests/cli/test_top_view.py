@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_counted() -> None:
     lines = board(told([server(f"s{number}") for number in range(50)], 50), None, "here", 80, 24, PLAIN)
 
     assert sum("more" in line for line in lines) == 2
-    assert lines[-1] == "q quits"
+    assert lines[-1] == "q quits, ↑ ↓ scroll"
     assert len(lines) == 24
 
 

@@ -31,6 +31,10 @@ LAID = {
     "codex": ("codex/config.toml", "home/.codex/config.toml"),
     "codex-project": ("codex/config.toml", "work/.codex/config.toml"),
     "goose": ("goose/config.yaml", "home/.config/goose/config.yaml"),
+    "gemini": ("gemini/settings.json", "home/.gemini/settings.json"),
+    "gemini-project": ("gemini/settings.json", "work/.gemini/settings.json"),
+    "opencode": ("opencode/opencode.json", "home/.config/opencode/opencode.json"),
+    "opencode-project": ("opencode/second.json", "work/opencode.json"),
 }
 """Where each file of ours belongs."""
 

@@ -23,7 +23,11 @@ URL = "http://127.0.0.1:7420/mcp"
 
 
 def planned(machine: Machine, name: str, **options: Any) -> Change:
-    return plan(CLIENTS[client_of(name)], machine.target(name), machine.around, url=options.pop("url", URL), **options)
+    client = CLIENTS[client_of(name)]
+    given: dict[str, Any] = {"url": URL, **options}
+    if not client.remote:
+        given["program"] = {"command": "/opt/trunkline", "args": ["stdio", "--url", given["url"]]}
+    return plan(client, machine.target(name), machine.around, **given)
 
 
 def connect(machine: Machine, name: str, **options: Any) -> Change:
@@ -128,7 +132,7 @@ def test_where_there_is_no_file_one_is_made_and_undoing_leaves_nothing(name: str
 
 
 SHAPES: dict[str, dict[str, Any]] = {
-    "claude-desktop": {"command": "npx", "args": ["-y", "mcp-remote", URL]},
+    "claude-desktop": {"command": "/opt/trunkline", "args": ["stdio", "--url", URL]},
     "claude-code": {"type": "http", "url": URL, "headers": {"Authorization": "Bearer ${TOKEN}"}},
     "cursor": {"url": URL, "headers": {"Authorization": "Bearer ${env:TOKEN}"}},
     "vscode": {"type": "http", "url": URL, "headers": {"Authorization": "Bearer ${env:TOKEN}"}},
@@ -141,6 +145,8 @@ SHAPES: dict[str, dict[str, Any]] = {
         "requestOptions": {"headers": {"Authorization": "Bearer ${{ secrets.TOKEN }}"}},
     },
     "codex": {"url": URL, "bearer_token_env_var": "TOKEN"},
+    "gemini": {"httpUrl": URL, "headers": {"Authorization": "Bearer ${TOKEN}"}},
+    "opencode": {"type": "remote", "url": URL, "headers": {"Authorization": "Bearer {env:TOKEN}"}},
     "goose": {
         "enabled": True,
         "type": "streamable_http",

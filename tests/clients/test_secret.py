@@ -41,13 +41,13 @@ def test_secrets_are_moved_into_variables_and_equal_ones_share_theirs() -> None:
         "web": {"url": "https://h", "headers": {"Authorization": "Bearer third", "X-Api-Key": "fourth"}},
     }
 
-    made, moved = move(specs)
+    made, moved = move(specs, into_variables=True)
 
     assert made["one"]["env"] == {"TOKEN": "${env:TOKEN}", "LEVEL": "1"}
     assert made["two"]["env"] == {"TOKEN": "${env:TWO_TOKEN}"}
     assert made["three"]["env"] == {"TOKEN": "${env:TOKEN}"}
     assert made["web"]["headers"] == {"Authorization": "Bearer ${env:WEB_TOKEN}", "X-Api-Key": "${env:WEB_X_API_KEY}"}
-    assert [(one.server, one.variable) for one in moved][:2] == [("one", "TOKEN"), ("two", "TWO_TOKEN")]
+    assert [(one.server, one.name) for one in moved][:2] == [("one", "TOKEN"), ("two", "TWO_TOKEN")]
     assert not any(value in str(made) for value in ("first", "second", "third", "fourth"))
     assert specs["one"]["env"]["TOKEN"] == "first"
     assert all(secrets_of(spec) == [] for spec in made.values())
@@ -91,3 +91,46 @@ def test_secrets_of_a_document_are_hidden_in_any_spelling() -> None:
     text = '"quo\\"te-key" tok-\\u00fcmlaut tok-ümlaut header-value pass-word key-value\n  line-of-the-key'
 
     assert hidden(text, [document]) == '"***" *** *** *** *** ***\n  ***'
+
+
+def test_secrets_are_moved_to_our_own_and_never_in_the_place_of_another() -> None:
+    specs: dict[str, dict[str, Any]] = {
+        "one": {"command": "x", "env": {"TOKEN": "first"}},
+        "web": {"url": "https://h", "headers": {"Authorization": "Bearer third"}},
+    }
+
+    made, moved = move(specs, into_variables=False, taken=["one.TOKEN"])
+
+    assert made["one"]["env"] == {"TOKEN": "${secret:one.TOKEN-2}"}
+    assert made["web"]["headers"] == {"Authorization": "Bearer ${secret:web.Authorization}"}
+    assert [(one.name, one.value) for one in moved] == [("one.TOKEN-2", "first"), ("web.Authorization", "third")]
+    assert "first" not in repr(moved)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '    // "API_KEY": "tell-nobody-1"',
+        "# api_key = tell-nobody-1",
+        '  "note": "sk-tell-nobody-1"',
+        '  "url": "https://me:tell-nobody-1@host/mcp"',
+        '  "url": "https://host/mcp?key=tell-nobody-1"',
+        '  "args": ["--header", "Authorization: Bearer tell-nobody-1"]',
+        "  token: tell-nobody-1",
+    ],
+)
+def test_what_looks_like_a_secret_is_hidden_wherever_it_stands(line: str) -> None:
+    assert "tell-nobody-1" not in hidden(line, [])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '      "Authorization": "Bearer ${TOKEN}"',
+        '      "url": "http://127.0.0.1:7420/mcp"',
+        'bearer_token_env_var = "TRUNKLINE_GATEWAY_TOKEN"',
+        '"command": "npx",',
+    ],
+)
+def test_what_only_names_a_secret_is_shown(line: str) -> None:
+    assert hidden(line, []) == line

@@ -136,6 +136,27 @@ EXPECTED: dict[str, dict[str, Any]] = {
         },
         "old": {"url": "https://old.example/sse", "transport": "sse"},
     },
+    "gemini": {
+        "tickets": {
+            "command": "npx",
+            "args": ["-y", "tickets-mcp"],
+            "env": {"TICKETS_TOKEN": "${env:TICKETS_TOKEN}", "MODE": "${env:MODE}"},
+            "cwd": "./server",
+            "timeout": 30,
+        },
+        "docs": {"url": "https://docs.example.org/mcp", "headers": {"X-Key": "sk-docs-123456"}},
+        "old": {"url": "https://old.example.org/sse", "transport": "sse"},
+    },
+    "opencode": {
+        "files": {
+            "command": "npx",
+            "args": ["-y", "files-mcp", "/srv"],
+            "env": {"FILES_TOKEN": "${env:FILES_TOKEN}"},
+            "enabled": False,
+        },
+        "jira": {"url": "https://jira.example.org/mcp"},
+    },
+    "opencode-project": {"files": {"command": "files-mcp", "cwd": ".", "enabled": False}},
 }
 
 

@@ -10,9 +10,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, cast
 
-from trunkline.cli.console import print_json, print_table, say
+from trunkline.cli.console import counted, print_json, print_table, say
 from trunkline.cli.main import Commands
-from trunkline.cli.open import ask_hub, check_server, config_file, config_to_look_at, hint_to_begin, only
+from trunkline.cli.open import ask_servers, check_server, config_file, config_to_look_at, hint_to_begin, only
 from trunkline.cli.tools import known_of
 from trunkline.config.file import read_file, servers_of, super_table, write_file
 from trunkline.config.options import Config
@@ -145,7 +145,7 @@ def _find(config: Config, options: argparse.Namespace, *, known: Collection[str]
         return "", options.tool
     if len(config.servers) == 1:
         return next(iter(config.servers)), options.tool
-    entries = ask_hub(config, options.timeout, lambda hub: hub.tools())
+    entries = ask_servers(config, options.timeout, lambda hub: hub.tools())
     found = {(entry.members or (entry.server,))[0]: entry for entry in entries if _named(entry, options.tool)}
     if not found:
         raise ConfigError(
@@ -174,7 +174,7 @@ def _show(options: argparse.Namespace) -> int:
     pattern = Glob((options.tool or "*").replace("*", "**"))
     entries = [
         entry
-        for entry in ask_hub(config, options.timeout, lambda hub: hub.tools())
+        for entry in ask_servers(config, options.timeout, lambda hub: hub.tools())
         if (not options.server or options.server in (entry.server, *entry.members))
         and (pattern.matches(entry.name) or _named(entry, options.tool))
     ]
@@ -189,7 +189,7 @@ def _show(options: argparse.Namespace) -> int:
     print_table(("tool", "safety", "annotations"), rows)
     count = {level: sum(row[1] == level for row in rows) for level in ("safe", "moderate", "dangerous")}
     counts = ", ".join(f"{number} {level}" for level, number in count.items())
-    say(f"{len(rows)} tools: {counts}. {hint_to_begin(config, options.server)}".rstrip())
+    say(f"{counted(len(rows), 'tool')}: {counts}. {hint_to_begin(config, options.server)}".rstrip())
     return 0
 
 

@@ -56,9 +56,6 @@ def add_commands(commands: Commands) -> None:
     connect.add_argument("--project", action="store_true", help="in this folder's configuration, not the user's")
     connect.add_argument("--url", help="where Trunkline is (default: as trunkline.toml says)")
     connect.add_argument("--replace", action="store_true", help="also take out the servers that trunkline.toml has")
-    connect.add_argument(
-        "--bridge", action="store_true", help="for clients that can only start programs: `npx mcp-remote` in between"
-    )
     connect.add_argument("--dry-run", action="store_true", help="only show what would change")
     connect.add_argument("--yes", "-y", action="store_true", help="do not ask")
     connect.set_defaults(run=_connect)
@@ -86,20 +83,25 @@ def _connect(options: argparse.Namespace) -> int:
     place = target(client.name, around, project=options.project)
     if place is None:
         raise ConfigError(f"{client.title} has no configuration for a folder.", hint="Leave --project out.")
-    url = options.url or gateway_url(own.config.gateway)
-    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+    url = options.url or ("" if not client.remote else gateway_url(own.config.gateway))
+    if url and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
         raise ConfigError("--url wants an address such as http://127.0.0.1:7420/mcp.")
-    if not client.remote and not options.bridge:
-        return _explain_bridge(client, url)
-    change = plan(client, place, around, url=url, token=own.token, known=own.servers if options.replace else None)
+    program = None if client.remote else program_of(own, url)
+    known = own.servers if options.replace else None
+    change = plan(client, place, around, url=url, token=own.token, program=program, known=known)
     return _carry_out(options, own, client, change)
 
 
-def _explain_bridge(client: Client, url: str) -> int:
-    say(f"{client.title}'s configuration can only name programs to start, not addresses, and Trunkline is at one.")
-    say(f"A bridge helps, which needs Node.js: trunkline connect {client.name} --bridge")
-    say(f"It writes `npx -y mcp-remote {url}`, a program of others.")
-    return 1
+def program_of(own: Ours, url: str) -> dict[str, Any]:
+    """`trunkline stdio` with this configuration, or for a gateway elsewhere, as a client starts it from anywhere."""
+    beside = Path(sys.executable).with_name("trunkline")
+    words = [str(beside)] if beside.exists() else [sys.executable, "-m", "trunkline"]
+    words += [
+        "stdio",
+        *(["--url", url] if url else ["--config", str(own.path.absolute())] if own.path.exists() else []),
+    ]
+    home = os.environ.get("TRUNKLINE_HOME")
+    return {"command": words[0], "args": words[1:], **({"env": {"TRUNKLINE_HOME": home}} if home else {})}
 
 
 def _carry_out(options: argparse.Namespace, own: Ours, client: Client, change: Change) -> int:
@@ -131,7 +133,7 @@ def _carry_out(options: argparse.Namespace, own: Ours, client: Client, change: C
         | {"replaced": list(change.replaced)},
     )
     say(f"{client.title} is connected. {client.then} To take it back: trunkline undo {client.name}")
-    _tell_token(own, client)
+    _tell_token(own, client, elsewhere=bool(options.url))
     return 0
 
 
@@ -140,18 +142,17 @@ def _done(options: argparse.Namespace, what: dict[str, Any]) -> None:
         print_json(what)
 
 
-def _tell_token(own: Ours, client: Client) -> None:
-    if not own.token:
-        return
-    if client.variable and client.remote:
+def _tell_token(own: Ours, client: Client, *, elsewhere: bool) -> None:
+    if not own.token or not (client.remote or elsewhere):
+        return  # `trunkline stdio` needs none for a gateway of the same user
+    if client.variable:
         say(f"The gateway wants a token. The entry reads it from {own.token}: set it where {client.title} starts.")
         return
     say(f"The gateway wants a token, and {client.title} knows no variables, so none was written.")
     if client.remote:
         say('Add it to the entry yourself: "headers": {"Authorization": "Bearer <the token>"}')
     else:
-        say('Add it to the entry yourself: "--header", "Authorization:${AUTH}" to args, and')
-        say('"env": {"AUTH": "Bearer <the token>"}')
+        say(f'Add it to the entry yourself: "env": {{"{TOKEN}": "<the token>"}}')
 
 
 def _list(options: argparse.Namespace, own: Ours, around: Around) -> int:
@@ -186,7 +187,7 @@ def _state(place: Place, there: bool, own: Ours) -> dict[str, str]:
     except ConfigError as error:
         return {"url": "", "problem": error.message}
     entry = own_entry(place, value, own.urls)
-    return {"url": address_of(entry[1]) if entry else ""}
+    return {"url": address_of(entry[1]) or "stdio" if entry else ""}
 
 
 def _connected(row: dict[str, Any]) -> str:

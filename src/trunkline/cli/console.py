@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from trunkline.cli.main import as_typed
 from trunkline.errors import TrunklineError
 from trunkline.model import State
 
@@ -36,9 +37,14 @@ def first_line(text: str) -> str:
     return " ".join(text.strip().partition("\n")[0].split())
 
 
+def counted(number: int, noun: str, many: str = "") -> str:
+    """A number of things, in words."""
+    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
+
+
 def say(text: str = "") -> None:
     """A word to the person, beside the output that a program may read."""
-    print(text, file=sys.stderr)
+    print(as_typed(text), file=sys.stderr)
 
 
 def can_ask() -> bool:

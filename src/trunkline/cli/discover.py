@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from trunkline.cli.console import MARKS, first_line, print_json, say
+from trunkline.cli.console import MARKS, counted, first_line, print_json, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import check_server, config_to_look_at, hint_to_begin, only, opened, run
 from trunkline.cli.show import WELL, add_timeout
@@ -216,7 +216,7 @@ def _sum_up(found: list[Discovered], hint: str, *, infers: bool) -> None:
     tools = [tool for one in reached for tool in one.offers(Kind.TOOL)]
     news = Counter(news.what for one in reached for news in one.news.values())
     told = ", ".join(f"{number} {what}" for what, number in news.items()) or "nothing new"
-    say(f"{len(reached)} of {len(found)} servers, {len(tools)} tools: {told}. {hint}".rstrip())
+    say(f"{len(reached)} of {counted(len(found), 'server')}, {counted(len(tools), 'tool')}: {told}. {hint}".rstrip())
     if infers:
         hints = [inferred(tool).annotations for tool in tools]
         reading = sum(one.read_only_hint is True for one in hints)

@@ -15,7 +15,7 @@ from typing import Any
 from trunkline.cli.console import agrees, can_ask, print_json, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file, run
-from trunkline.clients.secret import printable
+from trunkline.clients.secret import holds_secret, printable
 from trunkline.config.file import read_file, servers_of, write_file
 from trunkline.config.reading import parse, user_file
 from trunkline.errors import ConfigError, TrunklineError
@@ -36,7 +36,9 @@ def add_commands(commands: Commands) -> None:
         add.add_argument("name", help="how it is called here"),
         add.add_argument("address", metavar="COMMAND|URL", help="the program to start, or a remote server's address"),
         add.add_argument(
-            "args", nargs=argparse.REMAINDER, help="the program's arguments; options of ours go before the name"
+            "args",
+            nargs=argparse.REMAINDER,
+            help="the program's arguments; what stands behind `--` is the program's in any case",
         ),
     ]
     _add_flags(add)
@@ -69,6 +71,8 @@ def _add(options: argparse.Namespace, formatted: argparse.ArgumentParser) -> int
         behind = argparse.ArgumentParser(prog="trunkline add", parents=[formatted])
         _add_flags(behind)
         options = behind.parse_args(options.args, argparse.Namespace(**{**vars(options), "args": []}))
+    else:
+        options.words = _program(options)
     path = config_file(options) or user_file(os.environ)
     spec = _spec(options, path)
     already = _is_there(path, options.name, spec)
@@ -87,6 +91,9 @@ def _add(options: argparse.Namespace, formatted: argparse.ArgumentParser) -> int
         say(f"{said} It does not start yet: {printable(failed)} See why: trunkline doctor {options.name}")
     else:
         say(f"{said} Try it: trunkline test {options.name}")
+    if holds_secret(spec.get("args", ())):
+        say("An argument looks like a secret: it is in the file now. If the program takes it as a variable, write")
+        say(f"  trunkline secret set NAME, then: trunkline add --force --env 'KEY=${{secret:NAME}}' {options.name} …")
     if "cwd" in spec and not options.cwd:
         say(f"It is started in {spec['cwd']}, as its command names a file from there.")
     return 0
@@ -181,8 +188,7 @@ def _spec(options: argparse.Namespace, path: Path) -> dict[str, Any]:
     if options.address.startswith(("http://", "https://")):
         spec["url"] = options.address
     else:
-        words = _words(options.address) if not options.args else [options.address]
-        words += options.args[1:] if options.args[:1] == ["--"] else options.args
+        words = options.words
         spec["command"] = words[0]
         if words[1:]:
             spec["args"] = words[1:]
@@ -198,6 +204,43 @@ def _spec(options: argparse.Namespace, path: Path) -> dict[str, Any]:
     if options.transport:
         spec["transport"] = options.transport
     return spec
+
+
+_TAKEN = {"--env": "env", "--header": "header", "--transport": "transport", "--force": "force"}
+"""Options of ours that are taken behind the command as well."""
+_DOUBTFUL = ("--cwd", "--config", "--format", "--manifest", "--set", "--package")
+"""Options of ours that a program may well have, too."""
+_CONTAINERS = ("docker", "podman", "nerdctl")
+
+
+def _program(options: argparse.Namespace) -> list[str]:
+    """The command and its arguments; options of ours among them are taken out, and those in doubt are refused."""
+    given: list[str] = _words(options.address) if not options.args else [options.address, *options.args]
+    words, rest = given[:1], given[1:]
+    while rest:
+        word = rest.pop(0)
+        if word == "--" and len(words) + len(rest) + 1 >= 2:
+            return words + rest
+        flag, equals, value = word.partition("=")
+        if flag in _DOUBTFUL or (flag == "--env" and Path(words[0]).stem in _CONTAINERS):
+            raise ConfigError(
+                f"{flag} stands behind the command, so it may be ours or the program's.",
+                hint=f"Ours: trunkline add {flag} … {options.name} {shlex.join(words)} … "
+                f"The program's: trunkline add {options.name} {words[0]} -- {shlex.join(words[1:])} {flag} …".replace(
+                    "  ", " "
+                ),
+            )
+        if flag not in _TAKEN:
+            words.append(word)
+        elif flag == "--force":
+            options.force = True
+        elif not equals and not rest:
+            raise ConfigError(f"{flag} wants a value.", hint="See `trunkline add --help`.")
+        elif flag == "--transport":
+            options.transport = value or rest.pop(0)
+        else:
+            getattr(options, _TAKEN[flag]).append(value if equals else rest.pop(0))
+    return words
 
 
 def _words(address: str) -> list[str]:

@@ -12,11 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from trunkline.cli.connect import Ours, check_clients, here, ours
-from trunkline.cli.console import agrees, answer, ask, can_ask, chosen, is_yes, print_json, print_table, say
+from trunkline.cli.console import agrees, ask, can_ask, chosen, counted, print_json, print_table, say
 from trunkline.cli.main import Commands
 from trunkline.cli.tokens import Cost, Weight, weigh
 from trunkline.clients.client import CLIENTS
-from trunkline.clients.secret import Moved, is_private, move, printable, secrets_of, shown_command
+from trunkline.clients.secret import (
+    Moved,
+    holds_secret,
+    is_private,
+    is_secret,
+    move,
+    printable,
+    secrets_of,
+    shown_command,
+)
 from trunkline.clients.server import (
     Candidate,
     Findings,
@@ -31,6 +40,7 @@ from trunkline.clients.server import (
 from trunkline.config.file import read_file, servers_of, write_file
 from trunkline.config.options import ServerSpec
 from trunkline.config.reading import parse
+from trunkline.config.secrets import Secrets
 from trunkline.errors import ConfigError
 from trunkline.tools.tokens import HINT
 
@@ -57,8 +67,10 @@ def add_commands(commands: Commands) -> None:
     takes.add_argument("--no-start", action="store_true", help="start no server, and so count no tools")
     takes.add_argument(
         "--secrets",
-        choices=("keep", "env"),
-        help="`keep` writes secrets into trunkline.toml, readable by you alone; `env` writes ${env:NAME} instead",
+        choices=("vault", "env", "keep"),
+        default="vault",
+        help="`vault` keeps secrets as `trunkline secret` does, and writes ${secret:NAME} (default); `env` writes "
+        "${env:NAME}, for variables that you set; `keep` writes them into trunkline.toml, readable by you alone",
     )
     takes.add_argument("--yes", "-y", action="store_true", help="do not ask: start the servers, take all over")
     takes.add_argument("--dry-run", action="store_true", help="write nothing")
@@ -72,6 +84,7 @@ class Written:
 
     names: tuple[str, ...] = ()
     moved: tuple[Moved, ...] = ()
+    """Secrets that are in variables, or among our own, by name."""
     kept: tuple[tuple[str, str], ...] = ()
     """Secrets that are in our file now: server and key."""
 
@@ -143,9 +156,9 @@ def _weigh(options: argparse.Namespace, own: Ours, specs: Mapping[str, ServerSpe
         if not can_ask():
             say("No server was started: nobody is there to agree to these commands. --yes agrees, --no-start goes on.")
             return None
-        if not agrees(f"Start these {len(active)} servers with these very commands, to count their tools?"):
+        if not agrees(f"Start {counted(len(active), 'server')} with these very commands, to count tools?"):
             return None
-    say(f"Starting {len(active)} servers …")
+    say(f"Starting {counted(len(active), 'server')} …")
     return weigh(own.config, specs, options.timeout, lambda line: say(printable(line)))
 
 
@@ -156,7 +169,7 @@ def _write(options: argparse.Namespace, own: Ours, report: Report) -> Written | 
         say(f"All of them are in {own.path} already.")
         return Written()
     if options.dry_run:
-        say(f"{len(new)} servers would be written into {own.path}. Nothing was written.")
+        say(f"{counted(len(new), 'server')} would be written into {own.path}. Nothing was written.")
         return Written()
     picked = _picked(options, report, new)
     if not picked:
@@ -164,11 +177,18 @@ def _write(options: argparse.Namespace, own: Ours, report: Report) -> Written | 
     specs: dict[str, Mapping[str, Any]] = {candidate.name: candidate.spec for candidate in picked}
     secrets = [(name, key) for name, spec in specs.items() for _, key in secrets_of(spec)]
     moved: list[Moved] = []
-    if secrets and _moves(options, len(secrets)):
-        specs, moved = {**(made := move(specs))[0]}, made[1]
+    if options.secrets != "keep":
+        vault, in_variables = Secrets(own.config.home), options.secrets == "env"
+        made, moved = move(specs, into_variables=in_variables, taken=vault.names())
+        specs = {**made}
+        for one in moved if not in_variables else ():
+            vault.set(one.name, one.value)
     _save(own.path, specs, private=any(map(is_private, specs.values())))
     written = Written(tuple(specs), tuple(moved), () if moved else tuple(secrets))
-    _tell(own.path, written)
+    _tell(own.path, written, in_variables=options.secrets == "env")
+    for name, spec in specs.items():
+        if holds_secret(spec.get("args", ())):
+            say(printable(f"An argument of {name} looks like a secret. It is in the file, which only you can read."))
     return written
 
 
@@ -190,15 +210,6 @@ def _picked(options: argparse.Namespace, report: Report, new: list[Candidate]) -
     return picked
 
 
-def _moves(options: argparse.Namespace, count: int) -> bool:
-    if options.secrets:
-        return options.secrets == "env"
-    if options.yes or not can_ask():
-        return False
-    say(f"There are {count} secrets among them. They can stay in trunkline.toml, readable by you alone,")
-    return is_yes(answer("or be written as ${env:NAME}, so that you set them yourself. Write variables? [y/N] "))
-
-
 def _save(path: Path, specs: Mapping[str, Mapping[str, Any]], *, private: bool) -> None:
     document = read_file(path)
     servers = servers_of(document, path)
@@ -212,15 +223,17 @@ def _save(path: Path, specs: Mapping[str, Mapping[str, Any]], *, private: bool) 
     write_file(path, document)
 
 
-def _tell(path: Path, written: Written) -> None:
+def _tell(path: Path, written: Written, *, in_variables: bool) -> None:
     say(f"Written into {path}: {', '.join(printable(name) for name in written.names)}.")
     if written.kept:
         what = ", ".join(printable(f"{key} of {server}") for server, key in written.kept)
         say(f"Secrets in it now: {what}. Only you can read the file.")
-    if written.moved:
+    if written.moved and in_variables:
         say("Set these variables where Trunkline runs; their values are still in the clients' files:")
-        for one in written.moved:
-            say(printable(f"  {one.variable}  ({one.key} of {one.server})"))
+    elif written.moved:
+        say("Secrets are kept apart, as `trunkline secret list` shows; their values are still in the clients' files:")
+    for one in written.moved:
+        say(printable(f"  {one.name}  ({one.key} of {one.server})"))
     say("Try them: trunkline test. Then let a client use them: trunkline connect CLIENT --replace")
 
 
@@ -265,6 +278,7 @@ class Report:
             "secrets": [key for _, key in secrets_of(candidate.spec)],
             **({"tools": cost.tools, "tokens": cost.tokens} if cost else {}),
             **({"problem": problem} if problem else {}),
+            **({"sign_in": True} if candidate.name in weight.sign_in else {}),
         }
 
 
@@ -296,10 +310,25 @@ def _print_server(server: Server, one: Candidate, number: int, specs: Mapping[st
         remarks.append(f"It is in trunkline.toml already, as {one.known}.")
     if not specs[one.name].enabled:
         remarks.append("It is switched off, and stays so.")
+    if may_need_sign_in(server.spec):
+        remarks.append(SIGN_IN)
     if specs[one.name].problem:
         remarks.append(f"Not ready: {specs[one.name].problem}")
     for remark in remarks:
         print(printable(f"      {remark}"))
+
+
+SIGN_IN = "If it wants a sign-in, its client has done that for itself: here it needs a token in `headers`."
+
+
+def may_need_sign_in(spec: Mapping[str, Any]) -> bool:
+    """Whether a server is elsewhere and nothing is sent along that could say who asks."""
+    url = str(spec.get("url", ""))
+    return (
+        url.startswith("https://")
+        and not any(is_secret(name, "x") for name in spec.get("headers", {}))
+        and "?" not in url
+    )
 
 
 def print_weight(report: Report, weight: Weight) -> None:
@@ -315,11 +344,18 @@ def print_weight(report: Report, weight: Weight) -> None:
     total, about = _total(report.found, weight), "" if weight.exact else "about "
     well = sum(one.name in weight.servers for one in report.found)
     say(
-        f"{well} servers, {total.tools:,} tools: {about}{total.tokens:,} tokens in every request. "
-        f"Through Trunkline: {weight.through.tools:,} tools, {about}{weight.through.tokens:,} tokens."
+        f"{counted(well, 'server')}, {counted(total.tools, 'tool')}: {about}{total.tokens:,} tokens in every request. "
+        f"Through Trunkline: {counted(weight.through.tools, 'tool')}, {about}{weight.through.tokens:,} tokens."
     )
     for name, reason in weight.away.items():
         say(printable(f"Not counted: {name}. {reason}"))
+    for name in weight.sign_in:
+        say(
+            printable(
+                f"{name} wants a sign-in, which its client keeps to itself. Give it a token: under [servers.{name}],"
+            )
+        )
+        say('  headers = { Authorization = "Bearer ${secret:NAME}" }, and: trunkline secret set NAME')
     if not weight.exact:
         say(f"The numbers are estimated. To count, there is a tokenizer. {HINT}")
 

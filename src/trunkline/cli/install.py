@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from trunkline.cli.console import agrees, answer, can_ask, print_json, say
+from trunkline.cli.console import agrees, answer, can_ask, counted, print_json, say
 from trunkline.cli.edit import put_server
 from trunkline.cli.main import Commands
 from trunkline.cli.manifest import Answers, check_reference, show_command
@@ -29,7 +29,7 @@ from trunkline.install.manifests.manifest import Variable
 from trunkline.install.marketplace.entry import RegistryEntry
 from trunkline.install.marketplace.install import Installer, table
 from trunkline.install.marketplace.server_json import SOURCE
-from trunkline.model import State
+from trunkline.model import ServerView, State
 
 _EXAMPLES = """examples:
   trunkline install filesystem ~/Documents ~/src
@@ -136,7 +136,8 @@ def _finish(options: argparse.Namespace, spec: ServerSpec, path: Path, answers: 
             **({"works": tried.works, "reason": tried.reason, "tools": tried.tools} if tried else {}),
         })  # fmt: skip
     elif tried and tried.works:
-        say(f"It works. Its {len(tried.tools)} tools: {', '.join(map(printable, tried.tools))}")
+        named = ", ".join(map(printable, tried.tools))
+        say(f"It lists {counted(len(tried.tools), 'tool')}: {named}")
     elif tried:
         say(f"It does not start: {printable(tried.reason)} See why: trunkline doctor {spec.name}")
     return 0 if tried is None or tried.works else 3
@@ -153,9 +154,9 @@ async def _try(config: Config, name: str, seconds: float) -> _Tried:
     # The first start of a package downloads it, which later ones need no time for.
     spec = dataclasses.replace(config.servers[name], start_timeout=seconds)
     async with opened(dataclasses.replace(config, servers={name: spec}, groups={}, profiles={}), seconds) as hub:
-        view = hub.snapshot.servers[name]
+        view = next((view for view in hub.servers() if view.name == name), ServerView(name))
         works = view.state in (State.READY, State.DEGRADED)
-        tools = [entry.name for entry in hub.snapshot.tools.values() if entry.server == name]
+        tools = [entry.name for entry in await hub.tools() if name in (entry.server, *entry.members)]
         reason = view.reason or ("" if works else f"it did not answer within {seconds:g} s.")
         return _Tried(works, reason, tools)
 

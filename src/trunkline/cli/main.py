@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -42,6 +43,8 @@ def _guarded(options: argparse.Namespace) -> int:
 
     from trunkline.errors import ConfigError, RefusedError, TrunklineError, UnreachableError
 
+    global _typed
+    _typed = _how_called(sys.argv, getattr(options, "config", None))
     level = logging.DEBUG if options.debug else logging.ERROR if options.quiet else logging.INFO
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     for noisy in ("watchfiles", "asyncio", "uvicorn"):
@@ -68,11 +71,43 @@ def _guarded(options: argparse.Namespace) -> int:
 
 
 def _complain(error: Exception) -> None:
-    print(f"trunkline: {error}", file=sys.stderr)
+    print(as_typed(f"trunkline: {error}"), file=sys.stderr)
+
+
+_typed: tuple[str, str] = ("", "")
+"""How we were called, where `trunkline` alone would be another program or none; and the options to repeat."""
+_ALONE = ("secret", "completion", "registry")
+
+
+def as_typed(text: str) -> str:
+    """A text in which the commands are such that this person can type them, here and for the same configuration."""
+    program, config = _typed
+    if not (program or config) or "trunkline " not in text:
+        return text
+    import re
+
+    def typed(found: re.Match[str]) -> str:
+        repeated = config if found[1] not in _ALONE else ""
+        return f"{program or 'trunkline'} {found[1]}{repeated}"
+
+    return re.sub(rf"(?<![\w./-])trunkline ({'|'.join(COMMANDS)})(?![\w-])", typed, text)
+
+
+def _how_called(words: Sequence[str], config: str | None) -> tuple[str, str]:
+    import shlex
+    import shutil
+    from pathlib import Path
+
+    program, found = Path(words[0]), shutil.which("trunkline")
+    path = "" if program.name != "trunkline" or (found and Path(found).samefile(program)) else shlex.quote(words[0])
+    if program.name == "__main__.py":
+        path = f"{Path(sys.executable).name} -m trunkline" if found is None else ""
+    return path, f" --config {shlex.quote(config)}" if config else ""
 
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("up", "start the gateway"),
+    "stdio": ("stdio", "serve a client that starts us as its server, such as Claude Desktop"),
     "top": ("top", "watch the running gateway: servers, calls, errors, tokens saved"),
     "list": ("show", "list the configured servers; starts none"),
     "servers": ("show", "start the servers and show how they fare"),
@@ -153,6 +188,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "trunkline up                                 the servers of trunkline.toml; without one, two to play with",
         "trunkline up --config ~/.cursor/mcp.json     those of another client's file, as it is",
         "trunkline up --port 9000 --expose search     any option of [gateway] is a flag",
+    ),
+    "stdio": (
+        "trunkline stdio                              the servers of the running gateway, or of trunkline.toml",
+        "trunkline stdio --profile careful            only what this profile has",
+        "trunkline stdio --url https://host/mcp       of a gateway elsewhere",
     ),
     "list": ("trunkline list", "trunkline list --format json"),
     "servers": (

@@ -15,6 +15,7 @@ from trunkline.config.reading import find_file, load
 from trunkline.errors import ConfigError
 
 if TYPE_CHECKING:
+    from trunkline.cli.running import Running, Servers
     from trunkline.hub import Hub
 
 T = TypeVar("T")
@@ -29,6 +30,9 @@ def read_config(options: argparse.Namespace) -> Config:
     """The configuration of this command; without any there is nothing to work with."""
     path = config_file(options)
     if path is None:
+        demo = _demo()
+        if demo is not None:
+            return demo
         raise ConfigError(
             "There is no configuration yet.",
             hint="Begin with `trunkline add NAME COMMAND`, or name a file with --config.",
@@ -38,7 +42,17 @@ def read_config(options: argparse.Namespace) -> Config:
 
 def config_to_look_at(options: argparse.Namespace) -> Config:
     """The configuration of a command that only looks: where there is none yet, there are no servers."""
-    return load(config_file(options), env=os.environ)
+    path = config_file(options)
+    return (_demo() if path is None else None) or load(path, env=os.environ)
+
+
+def _demo() -> Config | None:
+    """The servers to play with, while a gateway has them."""
+    from trunkline.cli.running import find_running
+    from trunkline.cli.up import demo_config
+
+    config = load(None, env=os.environ)
+    return demo_config(config) if find_running(config) is not None else None
 
 
 def hint_to_begin(config: Config, wanted: str = "") -> str:
@@ -88,8 +102,15 @@ def _shown_as_several(config: Config) -> bool:
     return len({shown_as.get(spec.name, spec.name) for spec in config.servers.values() if spec.enabled}) > 1
 
 
+def running_gateway(config: Config) -> Running | None:
+    """The gateway that has the servers of this configuration already."""
+    from trunkline.cli.running import find_running
+
+    return find_running(config)
+
+
 @asynccontextmanager
-async def opened(config: Config, seconds: float) -> AsyncGenerator[Hub]:
+async def started(config: Config, seconds: float) -> AsyncGenerator[Hub]:
     """A hub whose servers had so long to start; commands that start none do without loading it."""
     from trunkline.hub import open_hub
 
@@ -98,12 +119,27 @@ async def opened(config: Config, seconds: float) -> AsyncGenerator[Hub]:
         yield hub
 
 
-def ask_hub(config: Config, seconds: float, question: Callable[[Hub], Awaitable[T]]) -> T:
-    """What a hub answers whose servers had so long to start; they are ended afterwards."""
+@asynccontextmanager
+async def opened(config: Config, seconds: float) -> AsyncGenerator[Servers]:
+    """The servers as the running gateway has them; where none runs, they are started, and ended afterwards."""
+    found = running_gateway(config)
+    if found is None:
+        async with started(config, seconds) as hub:
+            yield hub
+        return
+    from trunkline.cli.running import RunningHub
+
+    servers = RunningHub(found, config)
+    await servers.ready(seconds)
+    yield servers
+
+
+def ask_servers(config: Config, seconds: float, question: Callable[[Servers], Awaitable[T]]) -> T:
+    """What is known of servers that run, or had so long to start."""
 
     async def ask() -> T:
-        async with opened(config, seconds) as hub:
-            return await question(hub)
+        async with opened(config, seconds) as servers:
+            return await question(servers)
 
     return run(ask)
 

@@ -1,17 +1,32 @@
-"""A gateway that runs somewhere, and what it answers when it is asked how it fares."""
+"""A gateway that runs somewhere: what it answers when it is asked how it fares, and what commands have it do."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import time
+from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
 
-from trunkline.config.options import GatewayConfig
+import msgspec
+
+from trunkline.config.options import Config, GatewayConfig, SearchStrategy
+from trunkline.config.reading import user_file
+from trunkline.control.change import ToolChange
 from trunkline.errors import ConfigError, TrunklineError
+from trunkline.gateway.announcement import Announcement, digest_of, find_announcement
+from trunkline.model import EMPTY_SNAPSHOT, Entry, ServerView, State, View
+from trunkline.tool import Safety
+from trunkline.version import __version__
 
 PATIENCE = 2.0
+TAKES_ON = 3.0
+"""Seconds that a gateway has to take on a file that only just changed."""
+T = TypeVar("T")
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked of, not listened on
 
 
@@ -22,6 +37,8 @@ class Running:
     address: str
     """Such as `http://127.0.0.1:7420`."""
     token: str = field(default="", repr=False)
+    local: bool = False
+    """Whether the token is the key of a gateway of this user, which was found here."""
 
     def statistics(self) -> dict[str, Any]:
         """How calls went and what was saved; an error says why that is not known."""
@@ -43,13 +60,29 @@ class Running:
             return []
         return [one for one in cast("list[Any]", told) if "name" in one] if isinstance(told, list) else []
 
-    def _get(self, path: str) -> tuple[int, bytes]:
+    def serves(self, entry: Entry) -> bool:
+        """Whether the server of a tool, or one of its group, can be reached now."""
+        states = {one["name"]: one.get("state") for one in self.servers()}
+        return any(states.get(name) in (State.READY, State.DEGRADED) for name in entry.members or (entry.server,))
+
+    def ask(self, about: str, kind: type[T], **rest: Any) -> list[T]:
+        """What it knows, as it has it itself; only the gateway that was found here answers so."""
+        asked = msgspec.json.encode({"about": about, **rest})
+        status, body = self._get("/api/v1/local", asked, patience=60.0)
+        if status != 200:
+            raise TrunklineError(f"The gateway at {self.address} does not answer this command ({status}).")
+        slices = msgspec.msgpack.decode(body, type=list[bytes])
+        return [one for part in slices for one in msgspec.msgpack.decode(part, type=list[kind])]
+
+    def _get(self, path: str, body: bytes | None = None, patience: float = PATIENCE) -> tuple[int, bytes]:
         where = urlsplit(self.address)
         kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
-        connection = kind(where.hostname or "", where.port, timeout=PATIENCE)
+        connection = kind(where.hostname or "", where.port, timeout=patience)
         headers = {"authorization": f"Bearer {self.token}"} if self.token else {}
+        if self.local:
+            headers["host"] = "localhost"
         try:
-            connection.request("GET", path, headers=headers)
+            connection.request("GET" if body is None else "POST", path, body, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
         except (OSError, HTTPException) as error:
@@ -73,8 +106,7 @@ def running_at(url: str, gateway: GatewayConfig) -> Running:
     """The gateway at a URL; without one, where this configuration has it listen."""
     token = gateway.token or next(iter(gateway.users.values()), "")
     if not url:
-        host = _EVERYWHERE.get(gateway.host, gateway.host)
-        return Running(f"http://{f'[{host}]' if ':' in host else host}:{gateway.port}", token)
+        return Running(_reachable(gateway.host, gateway.port), token)
     try:
         where = urlsplit(url)
         known = where.scheme in ("http", "https") and bool(where.hostname) and where.port != 0
@@ -83,3 +115,135 @@ def running_at(url: str, gateway: GatewayConfig) -> Running:
     if not known:
         raise ConfigError(f"{url!r} is not the URL of a gateway.", hint="It looks like http://127.0.0.1:7420/mcp.")
     return Running(f"{urlsplit(url).scheme}://{urlsplit(url).netloc}", token)
+
+
+def _reachable(host: str, port: int | None) -> str:
+    """Where something that listens there is reached from this machine."""
+    host = _EVERYWHERE.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def find_running(config: Config) -> Running | None:
+    """The gateway of this user that serves the same configuration as it is now; `None` when none does."""
+    source = config.source or user_file(os.environ)
+    found, wanted, since = find_announcement(config.home, source), digest_of(source), time.monotonic()
+    while found is not None and found.digest != wanted:
+        if time.monotonic() - since > TAKES_ON:
+            return None  # what it has is not what we were told
+        time.sleep(0.02)
+        found = find_announcement(config.home, source)
+    return _running(found) if found is not None and found.version == __version__ else None
+
+
+def _running(found: Announcement) -> Running:
+    where = urlsplit(found.address)
+    return Running(_reachable(where.hostname or "", where.port), found.key, local=True)
+
+
+class Reason(NamedTuple):
+    """As `trunkline.search.index.Reason`, which takes longer to load than a command should."""
+
+    word: str
+    fields: tuple[str, ...]
+    share: float
+
+
+@dataclass(frozen=True)
+class FoundTool:
+    """A tool that fits a prompt, as `trunkline.control.search.Found`."""
+
+    tool: Entry
+    score: float
+    reasons: tuple[Reason, ...]
+    words_alone: bool = False
+
+
+@dataclass(frozen=True)
+class Told:
+    """A server, and what it last wrote to its standard error."""
+
+    view: ServerView
+    words: str
+
+
+class Changes(Protocol):
+    """How tools changed."""
+
+    def changes(self) -> Awaitable[list[ToolChange]]: ...
+
+
+class Servers(Protocol):
+    """What commands want of servers: of a hub that started them, or of the gateway that has them."""
+
+    def servers(self) -> list[ServerView]: ...
+    def view(self) -> View: ...
+    def tools(self) -> Awaitable[list[Entry]]: ...
+    @property
+    def history(self) -> Changes: ...
+    def find(
+        self,
+        query: str | Sequence[str],
+        *,
+        limit: int = 10,
+        min_score: float | None = None,
+        servers: Collection[str] = (),
+        safety: Safety | None = None,
+    ) -> Awaitable[Sequence[Any]]: ...
+
+
+class RunningHub:
+    """The servers of a configuration as the running gateway has them, asked as a hub is."""
+
+    def __init__(self, running: Running, config: Config) -> None:
+        self.running = running
+        self._names = {*config.servers, *config.groups}
+
+    async def ready(self, seconds: float) -> None:
+        """Wait until none of the servers is only starting, at most so long."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            states = {one["name"]: one["state"] for one in self.running.servers()}
+            if State.STARTING not in (states.get(name) for name in self._names):
+                return
+            await asyncio.sleep(0.1)
+
+    def servers(self) -> list[ServerView]:
+        """Every server, and how it fares."""
+        return [one.view for one in self.told()]
+
+    def told(self) -> list[Told]:
+        """The same with what each said last."""
+        return [one for one in self.running.ask("servers", Told) if one.view.name in self._names]
+
+    async def tools(self) -> list[Entry]:
+        """Every tool that can be called."""
+        found = self.running.ask("tools", Entry)
+        return [entry for entry in found if not self._names.isdisjoint((entry.server, *entry.members))]
+
+    def view(self) -> View:
+        """What its callers are shown."""
+        return View("", EMPTY_SNAPSHOT, tools=tuple(self.running.ask("shown", Entry)))
+
+    @property
+    def history(self) -> RunningHub:
+        """How the servers' tools changed."""
+        return self
+
+    async def changes(self) -> list[ToolChange]:
+        """All that is remembered, the newest first."""
+        return self.running.ask("changes", ToolChange)
+
+    async def find(
+        self,
+        query: str | Sequence[str],
+        *,
+        limit: int = 10,
+        min_score: float | None = None,
+        servers: Collection[str] = (),
+        safety: Safety | None = None,
+        strategy: SearchStrategy | None = None,
+    ) -> list[FoundTool]:
+        """The tools that fit a prompt best, or each of several queries."""
+        wanted = {"limit": limit, "min_score": min_score, "servers": list(servers), "safety": safety}
+        wanted["strategy"] = strategy
+        return self.running.ask("found", FoundTool, query=query, **wanted)

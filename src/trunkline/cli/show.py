@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from trunkline.cli.console import MARKS, print_json, print_table, say
+from trunkline.cli.console import MARKS, counted, print_json, print_table, say
 from trunkline.cli.main import Commands
-from trunkline.cli.open import ask_hub, config_to_look_at, hint_to_begin
+from trunkline.cli.open import config_to_look_at, hint_to_begin, run, running_gateway, started
 from trunkline.config.options import Config
 from trunkline.model import Kind, Listing, ServerView, State
 
 if TYPE_CHECKING:
-    from trunkline.hub import Hub
+    from trunkline.cli.running import Running
 
 WELL = (State.READY, State.DEGRADED)
 STATUSES: dict[str, tuple[State, ...]] = {
@@ -45,6 +47,14 @@ def add_commands(commands: Commands) -> None:
     servers.set_defaults(run=_servers)
 
 
+_WORDS = {
+    Kind.TOOL: ("tool",),
+    Kind.PROMPT: ("prompt",),
+    Kind.RESOURCE: ("resource",),
+    Kind.TEMPLATE: ("template of resources", "templates of resources"),
+}
+
+
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     """How long the servers may take to start."""
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="to start (default: 30)")
@@ -67,12 +77,16 @@ def _list(options: argparse.Namespace) -> int:
     elif options.format == "compact":
         print("\n".join(spec.name for spec in config.servers.values()))
     else:
+        from trunkline.clients.secret import shown_command
+
         cells = [
-            [str(row["name"]), str(row["transport"]), "" if row["enabled"] else "disabled", str(row["address"])]
-            for row in rows
+            [spec.name, spec.kind, "" if spec.enabled else "disabled", shown_command(asdict(spec))]
+            for spec in config.servers.values()
         ]
-        print_table(("name", "transport", "", "address"), cells)
-        where = f"{len(rows)} servers in {config.source}." if config.source else "There is no configuration yet."
+        print_table(("name", "transport", "", "starts or reaches"), cells)
+        where = (
+            f"{counted(len(rows), 'server')} in {config.source}." if config.source else "There is no configuration yet."
+        )
         say(f"{where} {hint_to_begin(config)}".rstrip())
     return 0
 
@@ -99,8 +113,8 @@ def _servers(options: argparse.Namespace) -> int:
         if options.detailed and views and not told:
             say("No gateway of this configuration runs, so there are no statistics of calls.")
         well = sum(view.state in WELL for view in views)
-        total = sum(count(view, Kind.TOOL) for view in views)
-        say(f"{well} of {len(views)} servers ready, {total} tools. {hint_to_begin(config)}".rstrip())
+        tools = counted(sum(count(view, Kind.TOOL) for view in views), "tool")
+        say(f"{well} of {counted(len(views), 'server')} ready, {tools}. {hint_to_begin(config)}".rstrip())
     return 0
 
 
@@ -119,19 +133,40 @@ def _categories(view: ServerView, config: Config) -> set[str]:
     return kinds | set(entry.categories if entry else ())
 
 
-def look_at_servers(config: Config, seconds: float) -> tuple[list[ServerView], dict[str, str]]:
-    """How the servers fare once they were started, and what each said last on its standard error."""
+def look_at_servers(config: Config, seconds: float, *, again: bool = False) -> tuple[list[ServerView], dict[str, str]]:
+    """How the servers fare, and what each said last on its standard error.
 
+    Those that the running gateway could not reach are tried `again`, here and now.
+    """
+    running = running_gateway(config)
+    if running is None:
+        return run(lambda: _started(config, seconds))
+    views, words = run(lambda: _running(running, config, seconds))
+    away = {view.name: config.servers[view.name] for view in views if view.state not in WELL}
+    if not away or not again:
+        return views, words
+    fresh, said = run(lambda: _started(dataclasses.replace(config, servers=away, groups={}, profiles={}), seconds))
+    latest = {view.name: view for view in fresh}
+    return [latest.get(view.name, view) for view in views], words | said
+
+
+async def _running(running: Running, config: Config, seconds: float) -> tuple[list[ServerView], dict[str, str]]:
+    from trunkline.cli.running import RunningHub
+
+    servers = RunningHub(running, config)
+    await servers.ready(seconds)
+    told = servers.told()
+    return [one.view for one in told], {one.view.name: one.words for one in told}
+
+
+async def _started(config: Config, seconds: float) -> tuple[list[ServerView], dict[str, str]]:
     from trunkline.doctor.words import without_secrets
 
-    def words(hub: Hub, server: str) -> str:
-        lines = hub.last_words(server).splitlines()
-        return "\n".join(without_secrets(line, config.servers[server]) for line in lines)
+    def words(text: str, server: str) -> str:
+        return "\n".join(without_secrets(line, config.servers[server]) for line in text.splitlines())
 
-    async def look(hub: Hub) -> tuple[list[ServerView], dict[str, str]]:
-        return hub.servers(), {view.name: words(hub, view.name) for view in hub.servers()}
-
-    return ask_hub(config, seconds, look)
+    async with started(config, seconds) as hub:
+        return hub.servers(), {view.name: words(hub.last_words(view.name), view.name) for view in hub.servers()}
 
 
 def described(view: ServerView, words: str = "") -> dict[str, Any]:
@@ -148,18 +183,18 @@ def running_statistics(config: Config) -> dict[str, dict[str, Any]]:
     """How calls went, asked of the gateway that runs with this configuration; nothing when none does."""
     from trunkline.cli.running import running_at
 
-    told = running_at("", config.gateway).servers()
+    told = (running_gateway(config) or running_at("", config.gateway)).servers()
     return {one["name"]: {key: one[key] for key in STATISTICS if key in one} for one in told}
 
 
 def _print_statistics(told: dict[str, Any]) -> None:
     if told.get("calls"):
         share = f"{told['success_rate']:.1%} went well, {told['average_seconds'] * 1000:.1f} ms on average"
-        print(f"    {told['calls']} calls: {share}; {told['failures']} could not be made")
+        print(f"    {counted(told['calls'], 'call')}: {share}; {told['failures']} could not be made")
     else:
         print("    no calls yet")
     if told.get("in_flight") or told.get("waiting"):
-        print(f"    {told['in_flight']} calls under way, {told['waiting']} wait")
+        print(f"    {counted(told['in_flight'], 'call')} under way, {told['waiting']} wait")
     if "group" in told:
         print(f"    in group {told['group']['name']}: {told['group']['health']}")
 
@@ -167,13 +202,13 @@ def _print_statistics(told: dict[str, Any]) -> None:
 def _print_server(view: ServerView, words: str, *, detailed: bool) -> None:
     from trunkline.gateway.admin import count
 
-    print(f"{MARKS.get(view.state, '✗')} {view.name} [{view.state.value}] {count(view, Kind.TOOL)} tools")
+    print(f"{MARKS.get(view.state, '✗')} {view.name} [{view.state.value}] {counted(count(view, Kind.TOOL), 'tool')}")
     if view.reason:
         print(f"    {view.reason}")
     if detailed:
         print(f"    {view.transport}: {view.address}")
         if view.introduction:
-            offered = ", ".join(f"{count(view, kind)} {kind.value}" for kind in Kind if count(view, kind))
+            offered = ", ".join(counted(count(view, kind), *_WORDS[kind]) for kind in Kind if count(view, kind))
             print(f"    protocol {view.introduction.version}; {offered or 'offers nothing'}")
         if words and view.state is not State.READY:
             print("    stderr: " + "\n            ".join(words.splitlines()[-5:]))

@@ -60,7 +60,8 @@ def print_tokens(tools: Iterable[Entry], shown: Iterable[Entry], away: Mapping[s
             [[f"{cost.tokens:>{wide},}", server, f"{cost.tools:,}"] for server, cost in bill.servers.items()],
         )
     about = "" if exact else "about "
-    say(f"{bill.total.tools} tools take {about}{bill.total.tokens:,} tokens if all are listed.")
+    many = "1 tool takes" if bill.total.tools == 1 else f"{bill.total.tools} tools take"
+    say(f"{many} {about}{bill.total.tokens:,} tokens if all are listed.")
     say(f"Callers of the gateway are shown {view.tools}, which take {about}{view.tokens:,}.")
     if not exact:
         say(f"The numbers are estimated. To count, there is a tokenizer. {HINT}")
@@ -102,6 +103,8 @@ class Weight:
     servers: Mapping[str, Cost] = field(default_factory=dict[str, Cost])
     away: Mapping[str, str] = field(default_factory=dict[str, str])
     """Servers that could not be asked, and why."""
+    sign_in: tuple[str, ...] = ()
+    """Those of them that want to know who asks."""
     through: Cost = field(default_factory=lambda: Cost(0, 0))
     exact: bool = True
 
@@ -133,7 +136,9 @@ async def _weigh(config: Config, seconds: float, tell: Callable[[str], None]) ->
             if view.state not in (State.READY, State.DEGRADED)
         }
         well = {view.name: Cost(0, 0) for view in hub.servers() if view.name not in away}
-        return Weight({**well, **bill.servers}, away, bill_of(hub.view().tools, count).total, can_count())
+        strangers = tuple(view.name for view in hub.servers() if view.state is State.NEEDS_AUTHORIZATION)
+        through = bill_of(hub.view().tools, count).total
+        return Weight({**well, **bill.servers}, away, strangers, through, can_count())
 
 
 class _News:

@@ -8,9 +8,9 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from trunkline.cli.console import first_line, print_json, print_table, say
+from trunkline.cli.console import counted, first_line, print_json, print_table, say
 from trunkline.cli.main import Commands
-from trunkline.cli.open import ask_hub, check_server, config_to_look_at, hint_to_begin, only
+from trunkline.cli.open import ask_servers, check_server, config_to_look_at, hint_to_begin, only
 from trunkline.cli.show import WELL, add_timeout
 from trunkline.config.options import Config, ServerSpec
 from trunkline.control.change import ToolChange
@@ -21,7 +21,7 @@ from trunkline.tools.categories import infer_category
 from trunkline.wire.members import decode, decode_object
 
 if TYPE_CHECKING:
-    from trunkline.hub import Hub
+    from trunkline.cli.running import Servers
 
 
 def add_commands(commands: Commands) -> None:
@@ -52,7 +52,7 @@ def _tools(options: argparse.Namespace) -> int:
     if options.changes:
         return show_changes(config, options)
     started = config if options.tokens else only(config, options.server)  # what callers are shown depends on all
-    tools, view, away = ask_hub(started, options.timeout, _offered)
+    tools, view, away = ask_servers(started, options.timeout, _offered)
     tags = _server_tags(config) if options.tag else {}
     found = [tool for tool in tools if _wanted(tool, options, tags)]
     if options.tokens:
@@ -131,10 +131,10 @@ def _print_tools(tools: list[Entry], *, annotations: bool) -> None:
         heads = ("tool", "server", "description")
         rows = [[tool.shown, tool.server, first_line(description_of(tool))] for tool in tools]
     print_table(heads, rows)
-    say(f"{len(tools)} tools ({safety.count('safe')} safe, {safety.count('dangerous')} dangerous).")
+    say(f"{counted(len(tools), 'tool')} ({safety.count('safe')} safe, {safety.count('dangerous')} dangerous).")
 
 
-async def _offered(hub: Hub) -> tuple[list[Entry], tuple[Entry, ...], dict[str, str]]:
+async def _offered(hub: Servers) -> tuple[list[Entry], tuple[Entry, ...], dict[str, str]]:
     """All tools, those that callers are shown, and the servers that could not be asked, with the reason."""
     away = {view.name: f"{view.state.value}. {view.reason}".strip() for view in hub.servers() if view.state not in WELL}
     return await hub.tools(), hub.view().tools, away
@@ -142,7 +142,7 @@ async def _offered(hub: Hub) -> tuple[list[Entry], tuple[Entry, ...], dict[str, 
 
 def show_changes(config: Config, options: argparse.Namespace) -> int:
     """Start the servers, note what they changed meanwhile, and print all that is remembered, the newest first."""
-    changes = ask_hub(only(config, options.server), options.timeout, lambda hub: hub.history.changes())
+    changes = ask_servers(only(config, options.server), options.timeout, lambda hub: hub.history.changes())
     found = [change for change in changes if _is_wanted(change, config, options)]
     if options.format == "json":
         print_json({"changes": [{**asdict(change), "when": _time_of(change)} for change in found]})
@@ -152,7 +152,7 @@ def show_changes(config: Config, options: argparse.Namespace) -> int:
     else:
         rows = [[_time_of(change), change.server, change.tool, ", ".join(change.what)] for change in found]
         print_table(("time", "server", "tool", "what changed"), rows)
-        say(f"{len(found)} changes." if found else "No changes since the servers were first seen.")
+        say(f"{counted(len(found), 'change')}." if found else "No changes since the servers were first seen.")
     return 0
 
 

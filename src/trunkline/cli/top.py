@@ -12,7 +12,7 @@ from typing import Any
 from trunkline.cli.console import print_json
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file
-from trunkline.cli.running import Running, running_at
+from trunkline.cli.running import Running, find_running, running_at
 from trunkline.cli.screen import FullScreen, Style, can_move, fit
 from trunkline.cli.top_view import age, board, server_table, summary, tool_table
 from trunkline.config.reading import load
@@ -21,6 +21,8 @@ from trunkline.errors import TrunklineError
 INTERVAL = 1.0
 UNBOUNDED = 10_000
 _QUIT = (b"q", b"Q", b"\x04")
+_SCROLL = {b"\x1b[A": -1, b"\x1b[B": 1, b"k": -1, b"j": 1, b"\x1b[5~": -10, b"\x1b[6~": 10, b" ": 10}
+"""Lines that a key moves on: arrows, the keys of `vi`, whole pages."""
 
 EXAMPLES = """examples:
   trunkline top                                    watch the gateway of this configuration; q quits
@@ -47,7 +49,8 @@ def add_commands(commands: Commands) -> None:
 
 
 def _top(options: argparse.Namespace) -> int:
-    running = running_at(options.url, load(config_file(options), env=os.environ).gateway)
+    config = load(config_file(options), env=os.environ)
+    running = (find_running(config) if not options.url else None) or running_at(options.url, config.gateway)
     told = running.statistics()
     if options.format == "json":
         print_json(told)
@@ -86,6 +89,7 @@ class Watch:
         self._running, self._told = running, told
         self._rate: float | None = None
         self._trouble = ""
+        self._scroll = 0
         self._screen = FullScreen()
         self._style = Style.of(sys.stdout, os.environ)
         self._done = asyncio.Event()
@@ -132,12 +136,17 @@ class Watch:
         width, height = self._screen.size()
         # The last column stays free: a full line would move the cursor on some terminals, and not on others.
         where = f"{self._trouble} Last seen:" if self._trouble else _title(self._told, self._running)
-        self._screen.paint(board(self._told, self._rate, where, width - 1, height, self._style))
+        lines = board(self._told, self._rate, where, width - 1, height, self._style, scroll=self._scroll)
+        self._screen.paint(lines)
 
     def _key(self) -> None:
         typed = os.read(sys.stdin.fileno(), 1024)
         if not typed or any(key in typed for key in _QUIT):
             self._end(0)
+        for key, step in _SCROLL.items():
+            self._scroll += step * typed.count(key)
+        self._scroll = min(max(self._scroll, 0), 2 * len(self._told["servers"]) + len(self._told["tools"]))
+        self._paint()
 
     def _end(self, code: int) -> None:
         self._code = code

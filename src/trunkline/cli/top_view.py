@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trunkline.cli.console import MARKS
+from trunkline.cli.console import MARKS, counted
 from trunkline.cli.screen import Style, columns_of, fit, pad
 from trunkline.model import State
 
@@ -29,18 +29,26 @@ class Column:
         return max(map(columns_of, (self.head, *self.cells)))
 
 
-def board(told: Json, rate: float | None, where: str, width: int, height: int, style: Style) -> list[str]:
-    """Everything in a window, or of the long tables what there is room for."""
+def board(
+    told: Json, rate: float | None, where: str, width: int, height: int, style: Style, *, scroll: int = 0
+) -> list[str]:
+    """Everything in a window, or of the long tables what there is room for: their beginnings, or from a line on."""
     top = [style.head(fit(where, width)), *(fit(line, width) for line in summary(told, rate, width)), ""]
     top = top[: max(height - 1, 0)]
     room = max(height - len(top) - 1, 0)
     servers = server_table(told["servers"], width, style)
     tools = tool_table(told["tools"], width, style)
+    every = [*servers, *(["", *tools] if tools else [])]
+    hint = "q quits, ↑ ↓ scroll" if len(every) > room else "q quits"
+    from_line = min(scroll, max(len(every) - room, 0))
+    if from_line:
+        body = every[from_line : from_line + room]
+        return [*top, *body, *[""] * (room - len(body)), style.faint(fit(hint, width))]
     share = room - min(len(tools) + 1, room // 2) if tools else room
     upper = shortened(servers, share, width, style)
     lower = shortened(tools, room - len(upper) - 1, width, style) if tools else []
     body = [*upper, *(["", *lower] if lower else [])][:room]
-    return [*top, *body, *[""] * (room - len(body)), style.faint(fit("q quits", width))]
+    return [*top, *body, *[""] * (room - len(body)), style.faint(fit(hint, width))]
 
 
 def summary(told: Json, rate: float | None, width: int) -> list[str]:
@@ -146,11 +154,6 @@ def mark_of(state: str) -> str:
 def now_of(one: Json) -> str:
     """The calls of a server under way, and those that wait."""
     return f"{one['in_flight']}+{one['waiting']}" if one["waiting"] else f"{one['in_flight']}"
-
-
-def counted(number: int, noun: str, many: str = "") -> str:
-    """A number of things, in words."""
-    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
 
 
 def tokens_saved(tokens: int) -> str:

@@ -7,22 +7,34 @@ import dataclasses
 import json
 import sys
 import time
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-from trunkline.cli.console import first_line, print_json, print_table, say
+from trunkline.cli.console import counted, first_line, print_json, print_table, say
 from trunkline.cli.main import Commands
-from trunkline.cli.open import ask_hub, check_server, config_to_look_at, only, opened, read_config, run
-from trunkline.cli.show import described, look_at_servers
+from trunkline.cli.open import (
+    ask_servers,
+    check_server,
+    config_to_look_at,
+    only,
+    read_config,
+    run,
+    running_gateway,
+    started,
+)
+from trunkline.cli.show import WELL, described, look_at_servers
 from trunkline.cli.tools import description_of
 from trunkline.config.options import Config, SearchStrategy
-from trunkline.control.search import Found
-from trunkline.errors import ConfigError, UnknownNameError, UnreachableError
+from trunkline.errors import ConfigError, TrunklineError, UnknownNameError, UnreachableError
 from trunkline.gateway.admin import count
+from trunkline.gateway.local_api import find_tool
 from trunkline.model import Entry, Kind, ServerView, State
-from trunkline.questions.terminal import TerminalHandler
 from trunkline.tool import ToolResult
 from trunkline.tools.names import did_you_mean
 from trunkline.wire.members import decode_object
+
+if TYPE_CHECKING:
+    from trunkline.cli.running import FoundTool, Running
+    from trunkline.questions.manager import ElicitationManager
 
 
 def add_commands(commands: Commands) -> None:
@@ -84,23 +96,62 @@ async def _call(
     config: Config, names: list[str], params: dict[str, Any], words: dict[str, str], timeout: float
 ) -> tuple[str, ToolResult]:
     server = names[0] if len(names) == 2 else ""
-    async with opened(only(config, server), timeout) as hub:
-        if sys.stdin.isatty():  # else nobody is there to be asked, and servers are told so
-            hub.elicitation.register_handler(TerminalHandler())
-        for entry in hub.snapshot.tools.values():
-            if (server and server in (entry.server, *entry.members) and names[1] in (entry.name, entry.shown)) or (
-                not server and names[0] == entry.shown
-            ):
-                arguments = {**params, **_read(words, entry)}
-                return entry.shown, await hub.call(entry.shown, arguments, timeout=timeout, cached=False)
-        view = hub.snapshot.servers.get(server)
-        if view is not None and view.state not in (State.READY, State.DEGRADED):
-            late = f"It did not answer within {timeout:g} s. Wait longer with --timeout."
-            raise UnreachableError(f"Server {server!r} is {view.state.value}.", hint=view.reason or late)
-        raise UnknownNameError(
-            f"There is no tool {' '.join(names)!r}.",
-            hint=did_you_mean(names[-1], hub.snapshot.tools) or "See `trunkline tools`.",
-        )
+    config = only(config, server)
+    running = running_gateway(config)
+    if running is not None:
+        return await _call_there(running, config, (server, names[-1]), (params, words), timeout)
+    async with started(config, timeout) as hub:
+        _answer_here(hub.elicitation)
+        entry = find_tool(hub.snapshot, server, names[-1])
+        if entry is None:
+            raise _unknown(server, names[-1], list(hub.snapshot.tools), hub.snapshot.servers.get(server), timeout)
+        arguments = {**params, **_read(words, entry)}
+        return entry.shown, await hub.call(entry.shown, arguments, timeout=timeout, cached=False)
+
+
+async def _call_there(
+    running: Running,
+    config: Config,
+    named: tuple[str, str],
+    said: tuple[dict[str, Any], dict[str, str]],
+    timeout: float,
+) -> tuple[str, ToolResult]:
+    """The same through the gateway that has the servers already, so that the call is one of its calls."""
+    from trunkline.call.stages.middleware import result_of
+    from trunkline.cli.line import call_tool
+    from trunkline.cli.running import RunningHub
+    from trunkline.questions.bridge import LocalAnswers
+
+    server, name = named
+    servers = RunningHub(running, config)
+    await servers.ready(timeout)
+    found = running.ask("tool", Entry, server=server, name=name)
+    if not found:
+        view = next((view for view in servers.servers() if view.name == server), None)
+        raise _unknown(server, name, running.ask("names", str), view, timeout)
+    answers = LocalAnswers(config.gateway.question_timeout)
+    _answer_here(answers.elicitation)
+    entry, (params, words) = found[0], said
+    arguments = {**params, **_read(words, entry)}
+    return entry.shown, result_of(await call_tool(running, entry, arguments, timeout=timeout, answers=answers))
+
+
+def _answer_here(elicitation: ElicitationManager) -> None:
+    """Questions go to the terminal; where there is none, nobody is there to be asked, and servers are told so."""
+    if sys.stdin.isatty():
+        from trunkline.questions.terminal import TerminalHandler
+
+        elicitation.register_handler(TerminalHandler())
+
+
+def _unknown(server: str, name: str, known: list[str], view: ServerView | None, timeout: float) -> TrunklineError:
+    if view is not None and view.state not in WELL:
+        late = f"It did not answer within {timeout:g} s. Wait longer with --timeout."
+        return UnreachableError(f"Server {server!r} is {view.state.value}.", hint=view.reason or late)
+    return UnknownNameError(
+        f"There is no tool {f'{server} {name}'.strip()!r}.",
+        hint=did_you_mean(name, known) or "See `trunkline tools`.",
+    )
 
 
 def _params(text: str | None) -> dict[str, Any]:
@@ -155,7 +206,7 @@ def _test(options: argparse.Namespace) -> int:
     if not config.servers:
         raise ConfigError("No server is configured.", hint="Add one: trunkline add NAME COMMAND")
     started = time.monotonic()
-    views, words = look_at_servers(config, options.timeout)
+    views, words = look_at_servers(config, options.timeout, again=True)
     took = time.monotonic() - started
     failed = [view for view in views if view.state not in (State.READY, State.DEGRADED)]
     if options.format == "json":
@@ -165,7 +216,7 @@ def _test(options: argparse.Namespace) -> int:
     else:
         for view in views:
             _print_test(view, words.get(view.name, ""), options)
-        say(f"{len(views) - len(failed)} of {len(views)} servers work.")
+        say(f"{len(views) - len(failed)} of {counted(len(views), 'server')} {'works' if len(views) == 1 else 'work'}.")
     return 3 if failed else 0
 
 
@@ -174,7 +225,7 @@ def _print_test(view: ServerView, words: str, options: argparse.Namespace) -> No
     if options.format == "compact":
         print(f"{'ok' if works else 'failed'} {view.name}")
         return
-    print(f"{'✓' if works else '✗'} {view.name}: {view.state.value}, {count(view, Kind.TOOL)} tools")
+    print(f"{'✓' if works else '✗'} {view.name}: {view.state.value}, {counted(count(view, Kind.TOOL), 'tool')}")
     if view.reason:
         print(f"    {view.reason}")
     elif view.state is State.STARTING:
@@ -208,7 +259,7 @@ def _search(options: argparse.Namespace) -> int:
         check_server(config, name)
     query = options.query[0] if len(options.query) == 1 else options.query
     wanted = {name: getattr(options, name) for name in ("limit", "min_score", "safety", "strategy")}
-    found = ask_hub(config, options.timeout, lambda hub: hub.find(query, servers=options.server, **wanted))
+    found = ask_servers(config, options.timeout, lambda servers: servers.find(query, servers=options.server, **wanted))
     if options.format == "json":
         print_json({"tools": [_described_found(one) for one in found]})
     elif options.format == "compact":
@@ -225,7 +276,7 @@ def _search(options: argparse.Namespace) -> int:
     return 0 if found else 1
 
 
-def _described_found(found: Found) -> dict[str, Any]:
+def _described_found(found: FoundTool) -> dict[str, Any]:
     return {
         "tool": found.tool.shown,
         "server": found.tool.server,
@@ -235,5 +286,5 @@ def _described_found(found: Found) -> dict[str, Any]:
     }
 
 
-def _reasons(found: Found) -> str:
+def _reasons(found: FoundTool) -> str:
     return ", ".join(reason.word for reason in found.reasons[:4])

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import Any, Literal, cast
 
-from trunkline.clients.document import Format
+from trunkline.clients.document import Document, Format
+from trunkline.errors import ConfigError
 
 ENTRY = "trunkline"
 """What Trunkline is called in a client's configuration."""
@@ -71,7 +71,7 @@ class Client:
     variable: str = ""
     """How it writes an environment variable, with `NAME` for its name; empty when it knows none."""
     remote: bool = True
-    """Whether its configuration can name a server by its URL."""
+    """Whether its configuration can name a server by its URL; else it starts `trunkline stdio`."""
     then: str = ""
     """What to do so that it takes the change on."""
 
@@ -109,6 +109,13 @@ def places(client: str, around: Around) -> list[Place]:
             Place(client, home / ".cursor" / "mcp.json", "user"),
             Place(client, folder / ".cursor" / "mcp.json", "project"),
         ]
+    if client == "gemini":
+        return [
+            Place(client, home / ".gemini" / "settings.json", "user"),
+            Place(client, folder / ".gemini" / "settings.json", "project"),
+        ]
+    if client == "opencode":
+        return _opencode_places(around)
     if client == "zed":
         user = around.settings / ("Zed" if windows else "zed")
         return [
@@ -128,7 +135,38 @@ def target(client: str, around: Around, *, project: bool) -> Place | None:
     scope = "project" if project else "user"
     if client == "continue":
         return _continue_target(around, scope)
+    if client == "opencode":
+        mine = [place for place in places(client, around) if place.scope == scope]
+        return next((place for place in mine if place.path.exists()), mine[0])
     return next((place for place in places(client, around) if place.scope == scope), None)
+
+
+_OPENCODE = (("mcp",), ("mcp", "servers"))
+"""Where opencode has its servers: those of its first version, and since its second."""
+
+
+def _opencode_places(around: Around) -> list[Place]:
+    user = Path(around.env.get("OPENCODE_CONFIG_DIR") or around.settings / "opencode")
+    folders: list[tuple[Path, Scope]] = [
+        (user, "user"),
+        (around.folder, "project"),
+        (around.folder / ".opencode", "project"),
+    ]
+    return [
+        Place("opencode", path, scope, _OPENCODE[::-1] if _has_second_form(path) else _OPENCODE)
+        for folder, scope in folders
+        for path in (folder / "opencode.json", folder / "opencode.jsonc")
+    ]
+
+
+def _has_second_form(path: Path) -> bool:
+    """Whether a file lists its servers one level deeper, as opencode does since its second version."""
+    try:
+        mcp: Any = Document.of(path, "json", path.read_bytes()).value().get("mcp")
+    except (OSError, ConfigError):
+        return False  # it is not there, or whoever reads it will say what is wrong with it
+    servers: Any = cast("dict[str, Any]", mcp).get("servers") if isinstance(mcp, dict) else None
+    return isinstance(servers, dict) and "type" not in servers
 
 
 _OLD_CONTINUE = (("mcpServers",), ("experimental", "modelContextProtocolServers"))
@@ -199,17 +237,18 @@ def _goose(url: str, value: str) -> dict[str, Any]:
     }
 
 
-def bridge(url: str, _: str = "") -> dict[str, Any]:
-    """Trunkline for a client that can only start programs: `mcp-remote` passes on what is said."""
-    place = urlsplit(url)
-    inside = place.scheme == "https" or place.hostname in ("127.0.0.1", "localhost")
-    return {"command": "npx", "args": ["-y", "mcp-remote", url, *([] if inside else ["--allow-http"])]}
+def _gemini(url: str, value: str) -> dict[str, Any]:
+    return {"httpUrl": url, **_headers(value)}
+
+
+def _opencode(url: str, value: str) -> dict[str, Any]:
+    return {"type": "remote", "url": url, **_headers(value)}
 
 
 CLIENTS: Mapping[str, Client] = {
     client.name: client
     for client in (
-        Client("claude-desktop", "Claude Desktop", bridge, remote=False, then="Restart Claude Desktop."),
+        Client("claude-desktop", "Claude Desktop", _plain, remote=False, then="Restart Claude Desktop."),
         Client("claude-code", "Claude Code", _typed, "${NAME}", then="Start Claude Code anew; /mcp shows it."),
         Client("cursor", "Cursor", _plain, "${env:NAME}", then="Cursor asks whether to enable it."),
         Client("vscode", "VS Code", _typed, "${env:NAME}", then="VS Code shows it under `MCP: List Servers`."),
@@ -221,6 +260,8 @@ CLIENTS: Mapping[str, Client] = {
         Client("continue", "Continue", _continue, "${{ secrets.NAME }}", then="Continue takes it on at once."),
         Client("codex", "Codex", _codex, "NAME", then="Start Codex anew; /mcp shows it."),
         Client("goose", "Goose", _goose, "${NAME}", then="Start a new session of Goose."),
+        Client("gemini", "Gemini CLI", _gemini, "${NAME}", then="Start Gemini CLI anew; /mcp shows it."),
+        Client("opencode", "opencode", _opencode, "{env:NAME}", then="Start opencode anew."),
     )
 }
 """Every client, by its name on the command line."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, cast
 
-from trunkline.clients.client import ENTRY, Around, Client, Keys, Place, bridge
+from trunkline.clients.client import ENTRY, Around, Client, Keys, Place
 from trunkline.clients.document import Document
 from trunkline.clients.file import Original, check_writable, look
 from trunkline.clients.secret import hidden, printable
@@ -50,19 +50,26 @@ def plan(
     *,
     url: str,
     token: str = "",
+    program: Mapping[str, Any] | None = None,
     known: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Change:
-    """The change that connects a client; `token` is the variable of the gateway's token, `known` what to take out."""
+    """The change that connects a client; `token` is the variable of the gateway's token, `known` what to take out.
+
+    A client that can only start programs is given the `program` that leads to Trunkline.
+    """
     original = look(place.path)
     check_writable(original)
     data = place.preamble.encode() if original.data is None else original.data
     before = Document.of(place.path, place.format, data)
     value, keys = before.value(), place.keys[0]
     name, found = own_entry(place, value, [url]) or (ENTRY, {})
+    wanted = url
     if same_address(address_of(found), url):
         url = address_of(found)  # `localhost` is as good as `127.0.0.1`
     header = f"Bearer {client.variable.replace('NAME', token)}" if token and client.variable else ""
-    entry = (client.entry if client.remote else bridge)(url, header)
+    entry = client.entry(url, header)
+    if program is not None:
+        entry = {**program, "args": [url if word == wanted else word for word in program["args"]]}
     if place.listed:
         entry["name"] = name
     kept = {key: found[key] for key in found if key not in _ADDRESS}
@@ -107,6 +114,7 @@ _ADDRESS = frozenset(
         "command",
         "args",
         "env",
+        "environment",
         "envs",
         "cmd",
         "source",
@@ -129,7 +137,7 @@ def own_entry(place: Place, value: Mapping[str, Any], urls: Iterable[str]) -> tu
 
 
 def address_of(entry: Mapping[str, Any]) -> str:
-    """The URL that an entry leads to, by whatever name, or through a bridge."""
+    """The URL that an entry leads to, by whatever name, or among the words of a program."""
     words = [entry.get(key) for key in ADDRESS_KEYS]
     arguments: Any = entry.get("args")
     if isinstance(arguments, list):
@@ -157,7 +165,24 @@ def difference(before: str, after: str, documents: Iterable[Any]) -> str:
     lines = difflib.unified_diff(old[start : len(old) - around], new[start : len(new) - around], lineterm="", n=3)
     changed = [line for line in list(lines)[2:] if not line.startswith("@@")]
     shown = [printable(line) for line in hidden("\n".join(changed), documents).split("\n")]
-    return "\n".join(line if len(line) <= 200 else line[:199] + "…" for line in shown)
+    return "\n".join(_cut(line, shown[at - 1 : at] + shown[at + 1 : at + 2]) for at, line in enumerate(shown))
+
+
+def _cut(line: str, beside: list[str]) -> str:
+    """A long line around what tells it from the one that takes its place."""
+    if len(line) <= WIDEST:
+        return line
+    other = next((one for one in beside if {one[:1], line[:1]} == {"+", "-"}), "")
+    first = _equal(zip(line[1:], other[1:], strict=False)) + 1 if other else 0
+    start = max(first - 40, 1)
+    if start == 1:
+        return line[: WIDEST - 1] + "…"
+    rest = line[start : start + WIDEST - 3]
+    return f"{line[0]}…{rest}" + ("…" if start + len(rest) < len(line) else "")
+
+
+WIDEST = 200
+"""Signs of a line that are shown."""
 
 
 def _equal(pairs: Iterator[tuple[str, str]]) -> int:

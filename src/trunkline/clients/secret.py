@@ -1,24 +1,24 @@
-"""Secrets in clients' configurations: found by their names and looks, moved into variables, and never shown."""
+"""Secrets in clients' configurations: found by their names and looks, moved elsewhere, and never shown."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from trunkline.config.client_forms import LITERAL, REFERENCE, spelled, variable
+from trunkline.config.secrets import name_for
 
 _NAME = re.compile(
     r"token|secret|passw|pwd|api[-_]?key|access[-_]?key|private[-_]?key|credential|authorization|bearer|cookie"
     r"|(?:^|[-_])(?:key|auth|pat|dsn)$|connection[-_]?string|database[-_]?url",
     re.IGNORECASE,
 )
-_LOOK = re.compile(
-    r"(?:sk|pk|rk)[-_]\w|gh[opsu]_\w|github_pat_|glpat-|xox[abeprs]-|AKIA[0-9A-Z]|eyJ[\w-]{10}|Bearer\s|Basic\s"
-)
+_KINDS = r"(?:sk|pk|rk)[-_]\w|gh[opsu]_\w|github_pat_|glpat-|xox[abeprs]-|AKIA[0-9A-Z]|eyJ[\w-]{10}"
+_LOOK = re.compile(rf"{_KINDS}|Bearer\s|Basic\s")
 _USERINFO = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
 _VARIABLES = re.compile(r"\$\{(?:env:|secrets?:)?\w[\w.]*")
 HIDDEN = "***"
@@ -26,11 +26,12 @@ HIDDEN = "***"
 
 @dataclass(frozen=True)
 class Moved:
-    """A secret that stands in an environment variable now."""
+    """A secret that is no longer in the file, but in an environment variable or among our own secrets."""
 
     server: str
     key: str
-    variable: str
+    name: str
+    value: str = field(repr=False)
 
 
 def is_secret(name: str, value: str) -> bool:
@@ -51,11 +52,22 @@ def is_private(spec: Mapping[str, Any]) -> bool:
     """Whether an entry holds anything that others on the machine should not read, wherever it stands in it."""
     words = [str(word) for word in spec.get("args", ())]
     url = str(spec.get("url", ""))
-    return bool(secrets_of(spec)) or _masked(words) != words or bool(_USERINFO.search(url)) or "?" in url
+    return bool(secrets_of(spec)) or holds_secret(words) or bool(_USERINFO.search(url)) or "?" in url
 
 
-def move(specs: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, dict[str, Any]], list[Moved]]:
-    """The servers with their secrets in environment variables, and which those are; equal secrets share one."""
+def holds_secret(words: Sequence[str]) -> bool:
+    """Whether something among a program's arguments should not lie about."""
+    return _masked(words) != list(words)
+
+
+def move(
+    specs: Mapping[str, Mapping[str, Any]], *, into_variables: bool, taken: Collection[str] = ()
+) -> tuple[dict[str, dict[str, Any]], list[Moved]]:
+    """The servers without their secrets, and which those are.
+
+    They are to be kept by name, each server's for itself and none in the place of those that are `taken`, or set as
+    environment variables, which equal ones share.
+    """
     made: dict[str, dict[str, Any]] = {}
     moved: list[Moved] = []
     values: dict[str, str] = {}
@@ -63,11 +75,17 @@ def move(specs: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, dict[str, An
         made[server] = dict(spec)
         for part, key in secrets_of(spec):
             scheme, value = _parted(spec[part][key])
-            plain = spelled(key) if part == "env" else spelled(f"{server} {'token' if scheme else key}")
-            name = next(name for name in _names(plain, server) if values.get(name, value) == value)
-            values[name] = value
-            made[server][part] = {**made[server][part], key: scheme + variable(name).text}
-            moved.append(Moved(server, key, name))
+            if into_variables:
+                plain = spelled(key) if part == "env" else spelled(f"{server} {'token' if scheme else key}")
+                name = next(name for name in _names(plain, server) if values.get(name, value) == value)
+                values[name] = value
+                text = variable(name).text
+            else:
+                plain = name_for(server, key)
+                name = next(name for name in (plain, *(f"{plain}-{n}" for n in range(2, 1000))) if name not in taken)
+                text = f"${{secret:{name}}}"
+            made[server][part] = {**made[server][part], key: scheme + text}
+            moved.append(Moved(server, key, name, value))
     return made, moved
 
 
@@ -137,7 +155,29 @@ def hidden(text: str, documents: Iterable[Any]) -> str:
     for value in (*values, *lines):
         for form in (value, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1]):
             text = text.replace(form, HIDDEN)
-    return text
+    # What no reader sees, such as an entry in a comment, is told by its looks alone.
+    return "\n".join(_hidden_line(line) for line in text.split("\n"))
+
+
+_TOKEN = re.compile(rf"(?<![\w-])(?:{_KINDS})[\w.~+/=-]*|(?<=Bearer )[\w.~+/=-]{{4,}}")
+_QUERY = re.compile(r"(https?://[^\s\"'?#]+\?)[^\s\"'#]+")
+_PAIR = re.compile(r"""(["']?)([\w.-]+)\1(\s*[:=]\s*)(["']?)([^"',\s{}\[\]][^"',]{3,})""")
+
+
+def _hidden_line(line: str) -> str:
+    """A line of whatever format without what looks like a secret."""
+    line = _QUERY.sub(rf"\1{HIDDEN}", _USERINFO.sub(f"://{HIDDEN}@", line))
+
+    def pair(found: re.Match[str]) -> str:
+        quote, name, mark, opening, value = found.groups()
+        if not is_secret(name, value) or value.startswith(("$", "{", HIDDEN)) or _LEADS.match(value):
+            return found[0]
+        return f"{quote}{name}{quote}{mark}{opening}{HIDDEN}"
+
+    return _TOKEN.sub(HIDDEN, _PAIR.sub(pair, line))
+
+
+_LEADS = re.compile(r"(?:Bearer|Basic|Token)\s+(?:\$|\{|\*)|https?://|TRUNKLINE_")
 
 
 def _values(value: Any, key: str, *, inside: bool = False) -> Iterable[str]:

@@ -107,6 +107,8 @@ def read(place: Place, value: Mapping[str, Any], around: Around) -> Findings:
     left: list[LeftOut] = []
     for keys in place.keys:
         for name, raw in entries(value, keys):
+            if (*keys, name) in place.keys and not (isinstance(raw, dict) and "type" in raw):
+                continue  # not a server, but where the others are
             into = Translator(place.client, around.home, around.folder, place.scope == "project")
             try:
                 spec = spec_of(raw, into)
@@ -167,6 +169,8 @@ _KEYS: tuple[tuple[str, Keys], ...] = (
     ("codex", ("mcp_servers",)),
     ("goose", ("extensions",)),
     ("vscode", ("servers",)),
+    ("opencode", ("mcp",)),
+    ("opencode", ("mcp", "servers")),
     ("vscode", ("mcp", "servers")),
     ("vscode", ("mcp.servers",)),
     ("continue", ("experimental", "modelContextProtocolServers")),
@@ -186,7 +190,14 @@ def _by_place(path: Path, around: Around) -> str:
 def _by_content(value: dict[str, object], format: Format) -> str:
     if format == "yaml" and entries(value, ("mcpServers",)):
         return "continue"
-    found = next((client for client, keys in _KEYS if entries(value, keys)), "claude-code")
+    known = [(client, keys) for client, keys in _KEYS if entries(value, keys)]
+    listed = [entry for _, keys in known for _, entry in entries(value, keys)]
+    forms = {str(cast("dict[str, Any]", entry).get("type")) for entry in listed if isinstance(entry, dict)}
+    if not forms & {"local", "remote"}:
+        known = [(client, keys) for client, keys in known if client != "opencode"]
+    found = next((client for client, _ in known), "claude-code")
+    if found == "claude-code" and "'httpUrl':" in str(value):
+        return "gemini"
     if found == "claude-code" and any(sign in str(value) for sign in ("${env:", "${userHome}", "${workspaceFolder")):
         return "cursor"  # the same form, with other variables
     return found
@@ -263,9 +274,12 @@ def _free(server: Server, taken: Collection[str]) -> str:
 
 def is_trunkline(spec: Mapping[str, Any], urls: Iterable[str]) -> bool:
     """Whether an entry leads to Trunkline: taken over, it would call itself."""
-    if PurePath(str(spec.get("command", ""))).stem.lower() == "trunkline":
+    command: Any = spec.get("command", "")
+    program = [str(word) for word in cast("list[Any]", command)] if isinstance(command, list) else [str(command)]
+    program += map(str, spec.get("args", ()))
+    if PurePath(program[0] if program else "").stem.lower() == "trunkline" or program[1:3] == ["-m", "trunkline"]:
         return True
-    words = [str(spec.get("url", "")), *map(str, spec.get("args", ()))]
+    words = [str(spec.get("url", "")), *program]
     ours = {_origin(url) for url in urls} - {""}
     return any(_origin(word) in ours for word in words if word.startswith(("http://", "https://")))
 

@@ -95,7 +95,11 @@ _UNKNOWN = {
     "autoApprove": "see `[middleware] confirm`",
     "headersHelper": "write its headers",
     "sandboxEnabled": "it runs without a sandbox here",
-    "oauth": "write its headers",
+    "oauth": "its client signs in for itself; here, write a token into its headers",
+    "authProviderType": "its client signs in for itself; here, write a token into its headers",
+    "includeTools": "hide tools in a profile",
+    "excludeTools": "hide tools in a profile",
+    "trust": "see `[middleware] confirm`",
 }
 
 
@@ -164,6 +168,24 @@ def _filled(text: str, values: Mapping[str, Part]) -> list[Part]:
     return [*parts, text[behind:]]
 
 
+def _gemini(raw: Raw, into: Translator) -> dict[str, Any]:
+    if raw.get("url") and not raw.get("httpUrl") and not raw.get("type"):
+        raw = {**raw, "type": "sse"}  # what it means by `url`, as opposed to `httpUrl`
+    return _timed(_common(raw, into), {"timeout": _seconds(raw.get("timeout"))}, start="", call="timeout")
+
+
+def _opencode(raw: Raw, into: Translator) -> dict[str, Any]:
+    command = [_text(word, "command") for word in _list(raw.get("command"), "command")]
+    if not command and not raw.get("url"):
+        raise ValueError("it is an organisation's, which opencode asks for it")
+    made = {**raw, "type": None, "env": raw.get("environment")}
+    return _common({**made, "command": command[0], "args": command[1:]} if command else made, into)
+
+
+def _seconds(milliseconds: Any) -> Any:
+    return milliseconds / 1000 if isinstance(milliseconds, int | float) and milliseconds is not True else None
+
+
 def _timed(spec: dict[str, Any], raw: Raw, *, start: str, call: str) -> dict[str, Any]:
     for key, ours in ((start, "start_timeout"), (call, "timeout")):
         seconds = raw.get(key)
@@ -177,6 +199,8 @@ _FORMS: Mapping[str, Callable[[Raw, Translator], dict[str, Any]]] = {
     "continue": _continue,
     "codex": _codex,
     "goose": _goose,
+    "gemini": _gemini,
+    "opencode": _opencode,
 }
 
 
@@ -319,6 +343,18 @@ def _secrets(into: Translator, found: re.Match[str], key: str) -> Part:
     return variable(found[2])
 
 
+def _dollar(into: Translator, found: re.Match[str], key: str) -> Part:
+    """Gemini's way, which is that of shells."""
+    return variable(found[1] or found[2])
+
+
+def _braced(into: Translator, found: re.Match[str], key: str) -> Part:
+    """opencode's way."""
+    if found[1] == "file":
+        raise ValueError(f"it uses {found[0]}, which only the client knows")
+    return variable(found[2])
+
+
 _EDITOR = re.compile(
     r"\$\{((?:env|input|config|command|file):[^}]+|workspaceFolder(?::[^}]*)?|workspaceFolderBasename"
     r"|cwd|userHome|/|pathSeparator)\}"
@@ -329,5 +365,7 @@ _SYNTAX: Mapping[str, tuple[re.Pattern[str], Meaning]] = {
     "cursor": (_EDITOR, _editor),
     "windsurf": (re.compile(r"\$\{((?:env|file):[^}]+)\}"), _editor),
     "claude-code": (re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}"), _shell),
+    "gemini": (re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))"), _dollar),
+    "opencode": (re.compile(r"\{(env|file):([^}]+)\}"), _braced),
     "continue": (re.compile(r"\$\{\{\s*(secrets|inputs)\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}"), _secrets),
 }

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trunkline.errors import RefusedError
 from trunkline.gateway.request import JSON, Request
 from trunkline.model import Kind, ServerView
-from trunkline.relay import Relay
 from trunkline.telemetry.savings import Saved
 from trunkline.telemetry.tally import Tally
 from trunkline.wire.members import encode
+
+if TYPE_CHECKING:
+    from trunkline.relay import Relay
 
 PATH = "/api/v1/"
 SERVERS, STATS = f"{PATH}servers", f"{PATH}stats"

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import RefusedError, TrunklineError
-from trunkline.gateway import admin, pages
+from trunkline.gateway import admin, local_api, pages
 from trunkline.gateway.guard import Guard
 from trunkline.gateway.mcp.errors import error_of, status_of
 from trunkline.gateway.mcp.legacy import LegacyEdge
@@ -67,6 +67,8 @@ class App:
                 await self._mcp(request)
             elif request.path.startswith(pages.PATH):
                 self._pages(request)
+            elif request.path == local_api.PATH:
+                await self._local(request)
             elif request.path.startswith(admin.PATH):
                 self._admin(request)
             else:
@@ -100,9 +102,17 @@ class App:
         if self._let_in(request):
             admin.answer(self._relay, request)
 
+    async def _local(self, request: Request) -> None:
+        if not self._guard.is_local(request.headers):
+            raise RefusedError("Only commands of whoever runs the gateway are answered here.", status=403)
+        await local_api.answer(self._relay, request)
+
     async def _mcp(self, request: Request) -> None:
         if not self._let_in(request):
             return
+        patience = request.headers.get(local_api.PATIENCE)
+        if patience is not None and self._guard.is_local(request.headers):
+            request.local, request.patience = True, float(patience)
         if self.draining:
             request.answer(503, b"", [(b"retry-after", b"1")])
             return

@@ -43,8 +43,10 @@ class Request:
         "answered",
         "body",
         "headers",
+        "local",
         "method",
         "path",
+        "patience",
         "repeated",
         "scope",
         "task",
@@ -57,6 +59,10 @@ class Request:
         """A header that must not occur twice, but did."""
         self.scope = EVERYONE
         """Whose request it is, once that is known."""
+        self.local = False
+        """Whether a command of whoever runs the gateway sent it."""
+        self.patience = 0.0
+        """Seconds that such a command gives its call, which then wants a fresh answer."""
         self.answered = False
         self.task: asyncio.Task[None] | None = None
         self._keep_alive = True

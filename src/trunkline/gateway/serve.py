@@ -9,7 +9,7 @@ import signal
 import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from trunkline.config.options import Config
 from trunkline.config.reading import load
 from trunkline.config.secrets import Secrets
 from trunkline.errors import ConfigError, TrunklineError
+from trunkline.gateway.announcement import announced, digest_of
 from trunkline.gateway.app import App, Doors, open_app
 from trunkline.gateway.guard import check_exposure
 from trunkline.gateway.http import Server
@@ -44,6 +45,8 @@ class Gateway:
     server: Server
     stop: asyncio.Event
     """Set it to end the gateway gracefully."""
+    key: str = field(default="", repr=False)
+    """Lets in commands of whoever runs it."""
 
 
 async def serve(
@@ -60,7 +63,11 @@ async def serve(
     Ctrl-C while it stops ends the process at once. `beside` runs until the gateway is told to stop.
     """
     loop = asyncio.get_running_loop()
-    async with open_gateway(config) as gateway, open_tasks() as tasks:
+    async with (
+        open_gateway(config) as gateway,
+        announced(config.home, follow, gateway.url.removesuffix("/mcp"), gateway.key) as took_on,
+        open_tasks() as tasks,
+    ):
 
         def stop(number: int) -> None:
             again = gateway.stop.is_set()
@@ -74,7 +81,7 @@ async def serve(
                 if again:
                     os._exit(128 + number)  # the servers' processes end with us: their warden sees to it
 
-        tasks.start(_follow(gateway.hub, follow, flags or {}), name="configuration")
+        tasks.start(follow_file(gateway.hub, follow, flags or {}, took_on), name="configuration")
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop, number)
         started(gateway.hub, gateway.url)
@@ -101,7 +108,7 @@ async def open_gateway(config: Config) -> AsyncGenerator[Gateway]:
         server = Server(app, config.gateway)
         serving = tasks.start(server.serve(listening, stop), name="http")
         try:
-            yield Gateway(f"{address}/mcp", hub, app, server, stop)
+            yield Gateway(f"{address}/mcp", hub, app, server, stop, doors.guard.key)
         finally:
             app.drain()
             stop.set()
@@ -117,7 +124,7 @@ def _listen(host: str, port: int) -> socket.socket:
         raise ConfigError(f"Cannot listen on {host}:{port}: {error.strerror or error}.", hint=hint) from error
 
 
-async def _follow(hub: Hub, path: Path, flags: dict[str, Any]) -> None:
+async def follow_file(hub: Hub, path: Path, flags: dict[str, Any], took_on: Callable[[str], None]) -> None:
     """Take on the file whenever it, or a secret, changes; a broken one is reported, and changes nothing."""
     from watchfiles import awatch  # type: ignore[reportUnknownVariableType] - its stub names trio, which is not here
 
@@ -140,9 +147,11 @@ async def _follow(hub: Hub, path: Path, flags: dict[str, Any]) -> None:
         step=50,
         watch_filter=lambda _, changed: Path(changed).name in names,
     ):
+        digest = digest_of(path)
         try:
             config = load(path, env=os.environ, flags=flags)
             news = await hub.apply(config)
+            took_on(digest)
         except TrunklineError as error:
             log.error("%s was changed, but not taken on: %s", path, error)
             continue

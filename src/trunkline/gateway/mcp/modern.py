@@ -128,9 +128,11 @@ class ModernEdge:
         passed_on = [name for name in request.headers if name.startswith(PARAM)]
         if passed_on:
             call.headers = {name: request.headers[name] for name in passed_on}
+        if request.patience:
+            call.timeout, call.cached = request.patience, False
         if message.method == "tools/call":
             entry = resolve(call, self._relay.view_for(request.scope, call.caller).snapshot)
-            if entry is not None and entry.headers:
+            if entry is not None and entry.headers and not request.local:
                 check_param_headers(request.headers, dict(entry.headers), params.get("arguments", b""))
         assert request.task is not None
         request.on_gone(request.task.cancel)
