@@ -26,6 +26,12 @@ class ManifestError(TrunklineError):
     """A manifest cannot be used as it is; nothing of it was run."""
 
 
+class StoreError(TrunklineError):
+    """The store cannot be used now: it is away, busy, full or broken; a change that was under way was not made."""
+
+    code = -32000
+
+
 class RefusedError(TrunklineError):
     """The caller's message is not acceptable; sending it again unchanged will not help."""
 
