@@ -32,6 +32,18 @@ class StoreError(TrunklineError):
     code = -32000
 
 
+class NotFoundError(TrunklineError):
+    """There is no such user, key, server or thread; or it is somebody else's, which is the same."""
+
+    code = -32602
+
+
+class VersionConflictError(TrunklineError):
+    """Somebody else changed it first; nothing was changed."""
+
+    code = -32602
+
+
 class RefusedError(TrunklineError):
     """The caller's message is not acceptable; sending it again unchanged will not help."""
 

@@ -17,7 +17,7 @@ from trunkline.cli.tools import description_of
 from trunkline.config.options import Config
 from trunkline.control.search import Found
 from trunkline.errors import ConfigError, UnknownNameError, UnreachableError
-from trunkline.gateway.admin import count
+from trunkline.gateway.api.status import count
 from trunkline.model import Entry, Kind, ServerView, State
 from trunkline.questions.terminal import TerminalHandler
 from trunkline.tool import ToolResult

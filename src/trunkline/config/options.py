@@ -33,6 +33,8 @@ class GatewayConfig:
     """Where people reach Trunkline with a browser, such as `https://mcp.example.org`; default is where it listens."""
     users: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Callers that are kept apart, each with a token of its own: `ana = "${env:ANA_TOKEN}"`."""
+    allow_anonymous: bool = False
+    """On loopback, let callers in without a key although there are users."""
     allowed_hosts: tuple[str, ...] = ()
     """Further `Host` names to accept, such as `mcp.example.org` or `mcp.example.org:8443`; loopback ones always are."""
     allowed_origins: tuple[str, ...] = ()
@@ -327,6 +329,16 @@ class MiddlewareSection:
 
 
 @dataclass(frozen=True)
+class StoreConfig:
+    """`[store]`: where people, their keys, servers and threads are kept. Nothing is made before somebody is added."""
+
+    url: str = field(default="", repr=False)
+    """`sqlite:///path`, or `postgresql://user@host/database` for several machines; default is a file in the home."""
+    key: str = field(default="", repr=False)
+    """The key of what it keeps secret, 64 hex digits; default is the file `seal.key` in the home."""
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything Trunkline was told."""
 
@@ -341,6 +353,7 @@ class Config:
     cache: CacheSection = field(default_factory=CacheSection)
     router: RouterSection = field(default_factory=RouterSection)
     batcher: BatcherSection = field(default_factory=BatcherSection)
+    store: StoreConfig = field(default_factory=StoreConfig)
     home: Path = field(default_factory=lambda: default_home(os.environ))
     source: Path | None = None
 
@@ -353,6 +366,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "cache": CacheSection,
     "router": RouterSection,
     "batcher": BatcherSection,
+    "store": StoreConfig,
 }
 """Tables of the file that hold options of their own; each is a field of `Config`."""
 
