@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 class TrunklineError(Exception):
     """The base of all our errors."""
@@ -73,6 +75,14 @@ class BusyError(TrunklineError):
 
     code = -32000
     retry_after = 1
+
+
+class LimitReachedError(BusyError):
+    """The caller used what it may use for now; nothing happened."""
+
+    def __init__(self, message: str, *, retry_after: float, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = max(1, math.ceil(retry_after))
 
 
 class UpstreamError(TrunklineError):

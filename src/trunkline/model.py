@@ -22,6 +22,26 @@ class Rule:
     """Patterns of the tools that do; without one, all."""
     read_only: bool = False
     """Of tools, those that are known to change nothing."""
+    hidden: frozenset[str] = frozenset()
+    """Servers and groups that do not, whatever else is said."""
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What a thread does otherwise than its user; what it does not say is as it is there."""
+
+    search_strategy: str = ""
+    disable_tool_search: bool = False
+    """Tools are listed, never searched for."""
+    disable_programmatic_calling: bool = False
+    """No programs over tools."""
+    timeout: float = 0.0
+    """Seconds that a call may go without a sign of life."""
+    limits: tuple[tuple[str, float], ...] = ()
+    """What the thread may use, by the names of `[limits]`."""
+
+
+NO_OVERRIDES = Overrides()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +61,10 @@ class Scope:
     """What the caller may do besides calling: an `admin` everything, others with their own things."""
     rules: tuple[Rule, ...] = ()
     """What exists for the caller must pass every one."""
+    limits: tuple[tuple[str, float], ...] = ()
+    """What the user may use, where that is not what `[limits]` says."""
+    overrides: Overrides = NO_OVERRIDES
+    """What its thread says."""
 
     @property
     def holder(self) -> str:

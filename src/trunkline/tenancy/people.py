@@ -17,6 +17,7 @@ from trunkline.storage import people as stored
 from trunkline.storage.people import ROLES, Key, Rights, Role, User
 from trunkline.storage.store import Change, Store, now
 from trunkline.tenancy.keys import KeyMaker
+from trunkline.tenancy.limits import check_limits
 
 REMEMBERED = 20_000
 """Keys whose owners are known without asking the store; of each a few hundred bytes."""
@@ -95,6 +96,7 @@ class People:
         """Take in somebody."""
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,127}", name):
             raise ConfigError(f"{name!r} cannot be a user's name.", hint="Use letters, digits and any of _ . @ + -")
+        check_limits(limits or {})
         made = await stored.add_user(await self._store(), User(name, _role(role), dict(limits or {})))
         if made is None:
             raise ConfigError(f"There already is a user {name!r}.", hint="See `trunkline user list`.")
@@ -105,6 +107,7 @@ class People:
         self, name: str, *, role: str = "", limits: Mapping[str, float] | None = None, version: int = 0
     ) -> User:
         """Change what somebody may; with a version, only if nobody else did meanwhile."""
+        check_limits(limits or {})
         before = await self.user(name)
         wanted = replace(
             before,
@@ -220,7 +223,8 @@ def scope_of(user: User, key: Key) -> Scope:
         read_only=rights.read_only or user.role == "reader",
     )
     rules = () if rule == Rule() else (rule,)
-    return Scope(user=user.name, key=key.id, role=user.role, rules=rules, profile=rights.profile)
+    limits = tuple(sorted(user.limits.items()))
+    return Scope(user=user.name, key=key.id, role=user.role, rules=rules, limits=limits, profile=rights.profile)
 
 
 def _role(role: str) -> Role:

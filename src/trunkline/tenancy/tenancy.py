@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import os
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from trunkline.storage.store import Place, Store, open_store, place_of
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.tenancy.keys import KeyMaker
 from trunkline.tenancy.people import People
+from trunkline.tenancy.servers import Servers
+from trunkline.tenancy.threads import Threads
 from trunkline.workers import in_thread
 
 log = logging.getLogger("trunkline")
@@ -35,6 +38,13 @@ class Tenancy:
         self._opened: Store | None = None
         self._stack = AsyncExitStack()
         self.people = People(self.store, KeyMaker(self.master))
+        self.threads = Threads(self.store, lambda: self.is_open)
+        self.servers = Servers(self.store, lambda: self.is_open, self.master, os.environ)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a store: where there is none, nobody has anything in it."""
+        return self._opened is not None
 
     async def store(self) -> Store:
         """The store, opened now if need be."""
@@ -94,6 +104,7 @@ class Tenancy:
                 if changes is None:
                     seen = await store.revision()
                 if changes != []:
+                    self.threads.follow(changes)
                     await self.people.follow(changes)
                 seen = changes[-1].revision if changes else seen
                 if away:
