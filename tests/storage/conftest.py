@@ -1,21 +1,6 @@
-"""Both engines behind one fixture."""
+"""Both engines for the tests beside this."""
 
-from __future__ import annotations
+from tests.storage.engines import place
+from tests.storage.postgres import postgres
 
-from pathlib import Path
-
-import pytest
-
-from tests.storage.postgres import Make, postgres
-from trunkline.storage.store import Place, place_of
-
-__all__ = ["postgres"]
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """An empty store of either kind."""
-    if request.param == "sqlite":
-        return place_of("", tmp_path)
-    make: Make = request.getfixturevalue("postgres")
-    return place_of(make(), tmp_path)
+__all__ = ["place", "postgres"]

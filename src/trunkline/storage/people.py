@@ -97,6 +97,29 @@ async def list_users(store: Store, *, after: str = "", limit: int = 1000) -> lis
     return [_user(row) for row in rows]
 
 
+async def put_user(session: Session, user: User) -> None:
+    """Have a user be so, whether or not there is one, as part of a larger change."""
+    await session.fetch(
+        f"INSERT INTO users ({_USER}) VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT (name) DO UPDATE "
+        "SET role = excluded.role, limits = excluded.limits, updated = excluded.updated, version = users.version + 1",
+        *(user.name, user.role, _json(user.limits), now(), now()),
+    )
+
+
+async def put_key(session: Session, key: Key, digest: bytes) -> None:
+    """Have a key, unless there is one of its id, as part of a larger change."""
+    await session.fetch(
+        f"INSERT INTO keys ({_KEY}, digest) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+        *(key.id, key.user, key.name, _json(key.rights), key.created, key.expires, digest),
+    )
+
+
+async def all_keys(store: Store) -> list[tuple[Key, bytes]]:
+    """Every key with its digest, by id."""
+    rows = await store.fetch(f"SELECT {_KEY}, digest FROM keys ORDER BY id")
+    return [(_key(row), bytes(row[-1])) for row in rows]
+
+
 async def any_user(store: Store) -> bool:
     """Whether there is anybody."""
     return bool(await store.fetch("SELECT 1 FROM users LIMIT 1"))

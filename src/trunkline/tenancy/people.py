@@ -94,20 +94,26 @@ class People:
 
     async def add_user(self, name: str, role: str = "member", limits: Mapping[str, float] | None = None) -> User:
         """Take in somebody."""
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,127}", name):
-            raise ConfigError(f"{name!r} cannot be a user's name.", hint="Use letters, digits and any of _ . @ + -")
-        check_limits(limits or {})
-        made = await stored.add_user(await self._store(), User(name, _role(role), dict(limits or {})))
+        user = self.checked(User(name, _role(role), dict(limits or {})))
+        made = await stored.add_user(await self._store(), user)
         if made is None:
             raise ConfigError(f"There already is a user {name!r}.", hint="See `trunkline user list`.")
         self.anybody = True
         return made
 
+    @staticmethod
+    def checked(user: User) -> User:
+        """A user who may be kept."""
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,127}", user.name):
+            hint = "Use letters, digits and any of _ . @ + -"
+            raise ConfigError(f"{user.name!r} cannot be a user's name.", hint=hint)
+        check_limits(user.limits)
+        return replace(user, limits={name: float(most) for name, most in user.limits.items()})
+
     async def update_user(
         self, name: str, *, role: str = "", limits: Mapping[str, float] | None = None, version: int = 0
     ) -> User:
         """Change what somebody may; with a version, only if nobody else did meanwhile."""
-        check_limits(limits or {})
         before = await self.user(name)
         wanted = replace(
             before,
@@ -115,7 +121,7 @@ class People:
             limits=before.limits if limits is None else dict(limits),
             version=version or before.version,
         )
-        made = await stored.update_user(await self._store(), wanted)
+        made = await stored.update_user(await self._store(), self.checked(wanted))
         if made is None:
             raise VersionConflictError(f"User {name!r} was changed by somebody else.", hint="Look, and try again.")
         self._forget(name, "")

@@ -107,8 +107,7 @@ class Servers:
         self, wanted: Mapping[str, Any], *, user: str = "", version: int = 0, most: int = MOST
     ) -> Registration:
         """Keep a server, or its next version, after all of it was checked."""
-        document = self._written(wanted, user)
-        self._read(document)  # what cannot be read back is not kept
+        document = self.checked(wanted, user)
         store = await self._store()
         before = await documents.find(store, "server", user, document.name)
         if before is None and await documents.count(store, "server", user) >= most:
@@ -125,6 +124,24 @@ class Servers:
         if not self._is_open() or not await documents.remove(await self._store(), "server", user, name):
             raise NotFoundError(f"There is no server {name!r}.")
 
+    def checked(self, wanted: Mapping[str, Any], user: str) -> Document:
+        """A server as it may be kept; what cannot be read back is not."""
+        document = self._written(wanted, user)
+        self._read(document)
+        return document
+
+    def secrets_of(self, document: Document) -> dict[str, Any]:
+        """What of a kept server is secret."""
+        if not document.sealed:
+            return {}
+        try:
+            return json.loads(self._seal.open(document.sealed.decode(), _bound(document.owner, document.name)))
+        except ValueError as error:
+            raise ConfigError(
+                f"The secrets of server {document.name!r} were changed by somebody else, or their key was.",
+                hint="Register it again.",
+            ) from error
+
     def _written(self, wanted: Mapping[str, Any], user: str) -> Document:
         content = {key: value for key, value in wanted.items() if key != "name"}
         name = str(wanted.get("name", ""))
@@ -137,16 +154,7 @@ class Servers:
         return Document("server", user, name, content, sealed)
 
     def _read(self, document: Document) -> Registration:
-        content = dict(document.content)
-        if document.sealed:
-            try:
-                opened = self._seal.open(document.sealed.decode(), _bound(document.owner, document.name))
-            except ValueError as error:
-                raise ConfigError(
-                    f"The secrets of server {document.name!r} were changed by somebody else, or their key was.",
-                    hint="Register it again.",
-                ) from error
-            content |= json.loads(opened)
+        content = {**document.content, **self.secrets_of(document)}
         about = {name: content.pop(name) for name in ABOUT if name in content}
         spec = server_of(document.name, content, self._env)
         try:

@@ -101,18 +101,30 @@ class Threads:
 
     async def put(self, thread: Thread) -> Thread:
         """Configure a thread; with a version, only if nobody else did meanwhile."""
-        check_id(thread.id)
-        _check(thread)
+        wanted = self.checked(thread.user, thread.id, _content(thread))
         before = await self.find(thread.user, thread.id)
         version = thread.version or (before.version if before is not None else 0)
-        wanted = Document("thread", thread.user, thread.id, _content(thread), version=version)
-        made = await documents.put(await self._store(), wanted)
+        made = await documents.put(await self._store(), dataclasses.replace(wanted, version=version))
         if made is None:
             raise VersionConflictError(
                 f"Thread {thread.id!r} was changed by somebody else.", hint="Look, and try again."
             )
         self._forget(thread.user, thread.id)
         return _thread(made)
+
+    @staticmethod
+    def checked(user: str, id: str, content: dict[str, Any]) -> Document:
+        """A thread as it may be kept."""
+        check_id(id)
+        document = Document("thread", user, id, content)
+        unknown = content.keys() - {"servers", "tools", "disabled", "overrides"}
+        if unknown:
+            raise ConfigError(f"A thread has no {', '.join(sorted(unknown))}.")
+        try:
+            _check(_thread(document))
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"Thread {id!r}: {error}.") from error
+        return document
 
     async def remove(self, user: str, id: str) -> None:
         """Let a thread have what its user has again."""
