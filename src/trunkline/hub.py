@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
@@ -20,6 +20,7 @@ from trunkline.model import Call, Entry, Kind, Scope, ServerView, Snapshot, View
 from trunkline.questions.bridge import AnswerHandler, LocalAnswers
 from trunkline.questions.manager import ElicitationManager
 from trunkline.relay import Edge, Relay, open_relay
+from trunkline.tenancy.tenancy import Tenancy, open_tenancy
 from trunkline.tool import Annotations, Safety, ToolResult
 from trunkline.tools.names import meaning
 from trunkline.upstream.connection import CLIENT_INFO
@@ -237,14 +238,20 @@ class Hub:
 
 @asynccontextmanager
 async def open_hub(
-    source: Config | str | Path | Iterable[ServerSpec] | None = None, *, edge: Edge | None = None
+    source: Config | str | Path | Iterable[ServerSpec] | None = None,
+    *,
+    edge: Edge | None = None,
+    tenancy: Tenancy | None = None,
 ) -> AsyncGenerator[Hub]:
     """Open a hub over a configuration, a file or servers; without an argument, over the file `trunkline up` takes.
 
-    An `edge` is for those who serve callers, as the gateway does.
+    An `edge` and `tenancy` are for those who serve callers, as the gateway does.
     """
-    async with open_relay(_config(source), edge or Edge()) as relay:
-        yield Hub(relay)
+    config = _config(source)
+    async with AsyncExitStack() as stack:
+        if tenancy is None:
+            tenancy = await stack.enter_async_context(open_tenancy(config.store, config.home))
+        yield Hub(await stack.enter_async_context(open_relay(config, edge or Edge(), tenancy)))
 
 
 def _config(source: Config | str | Path | Iterable[ServerSpec] | None) -> Config:

@@ -45,6 +45,7 @@ from trunkline.storage.files import seal_key
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.telemetry.savings import Savings
 from trunkline.telemetry.tally import Tallies
+from trunkline.tenancy.tenancy import Tenancy
 from trunkline.tool import NO_OPTIONS, ToolOptions
 from trunkline.tools.builtin import CALL, CATALOGUE
 from trunkline.upstream.connection import Connection
@@ -84,8 +85,8 @@ class Edge:
 class Relay:
     """Every configured server behind one line of stages. Open it with `open_relay`."""
 
-    def __init__(self, config: Config, tasks: Tasks, edge: Edge) -> None:
-        self.config = config
+    def __init__(self, config: Config, tasks: Tasks, edge: Edge, tenancy: Tenancy) -> None:
+        self.config, self.tenancy = config, tenancy
         self._tasks, self._edge = tasks, edge
         self._mounted: dict[str, ServerSpec] = {}
         self._registry = Registry(config, tasks, self._learn)
@@ -439,10 +440,10 @@ class Relay:
 
 
 @asynccontextmanager
-async def open_relay(config: Config, edge: Edge) -> AsyncGenerator[Relay]:
+async def open_relay(config: Config, edge: Edge, tenancy: Tenancy) -> AsyncGenerator[Relay]:
     """A relay for the body; with it end all servers."""
     async with open_tasks() as tasks:
-        relay = Relay(config, tasks, edge)
+        relay = Relay(config, tasks, edge, tenancy)
         async with open_pool(relay.events()) as pool:
             relay.attach(pool)
             await relay.apply(config)

@@ -9,8 +9,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from trunkline.config.options import GatewayConfig
-from trunkline.errors import RefusedError, TrunklineError
-from trunkline.gateway import admin, local_api, pages
+from trunkline.errors import RefusedError, StoreError, TrunklineError
+from trunkline.gateway import local_api, pages
+from trunkline.gateway.api import people, status
+from trunkline.gateway.api.routes import PATH as API
+from trunkline.gateway.api.routes import Api
 from trunkline.gateway.guard import Guard
 from trunkline.gateway.mcp.errors import error_of, status_of
 from trunkline.gateway.mcp.legacy import LegacyEdge
@@ -23,6 +26,7 @@ from trunkline.gateway.request import JSON, Headers, Request
 from trunkline.model import Scope, State
 from trunkline.relay import Edge, Relay
 from trunkline.tasks import Tasks, open_tasks
+from trunkline.tenancy.tenancy import Tenancy
 from trunkline.wire.envelope import Message, error_object, read_caller_message, read_params, write_error
 from trunkline.wire.era import LEGACY_VERSIONS
 from trunkline.wire.members import encode
@@ -36,8 +40,8 @@ _LEGACY = frozenset(version.encode() for version in LEGACY_VERSIONS)
 class Doors:
     """Where callers come in; there before the relay, which reaches them through its `edge`."""
 
-    def __init__(self, gateway: GatewayConfig, address: str) -> None:
-        self.guard = Guard(gateway)
+    def __init__(self, gateway: GatewayConfig, address: str, tenancy: Tenancy) -> None:
+        self.guard = Guard(gateway, tenancy.people)
         self.pages = AnswerPages(gateway.public_url.rstrip("/") or address, self.guard.whose)
         self.sessions = Sessions(
             most=gateway.max_sessions, idle=gateway.session_idle, question_timeout=gateway.question_timeout
@@ -58,6 +62,8 @@ class App:
         lists = Lists(gateway.page_size, relay.savings)
         self._modern = ModernEdge(relay, lists, tasks, self._subscribers)
         self.legacy = LegacyEdge(relay, gateway, doors.sessions, lists, tasks, self._subscribers)
+        self._api = Api([*status.routes(relay), *people.routes(relay.tenancy.people)])
+        relay.tenancy.people.on_left(self._left)
         self.draining = False
 
     async def __call__(self, request: Request) -> None:
@@ -66,11 +72,12 @@ class App:
             if request.path == "/mcp" or request.path.startswith("/mcp/"):
                 await self._mcp(request)
             elif request.path.startswith(pages.PATH):
-                self._pages(request)
+                await self._pages(request)
             elif request.path == local_api.PATH:
                 await self._local(request)
-            elif request.path.startswith(admin.PATH):
-                self._admin(request)
+            elif request.path.startswith(API):
+                if await self._let_in(request):
+                    await self._api(request)
             else:
                 self._other(request)
         except RefusedError as error:
@@ -87,20 +94,28 @@ class App:
         self.draining = True
         self._subscribers.drain()
 
-    def _let_in(self, request: Request) -> bool:
-        """Note whose request it is, or refuse it: the one place where a scope is made of what a caller sent."""
-        user = self._guard.authorize(request.headers)
-        if user is None:
+    async def _let_in(self, request: Request) -> bool:
+        """Note whose request it is, or refuse it: the one place where it is said whose call a call is."""
+        try:
+            scope = await self._guard.admit(request.headers)
+        except StoreError as error:  # nobody can be asked: the answer is no
+            request.answer(503, error_object(error.code, str(error)), [(b"retry-after", b"1"), JSON])
+            return False
+        if scope is None:
             challenge: Headers = [(b"www-authenticate", b"Bearer"), JSON]
             request.answer(401, error_object(-32001, "A valid bearer token is needed."), challenge)
             return False
-        if user:
-            request.scope = Scope(user=user)
+        request.scope = scope
         return True
 
-    def _admin(self, request: Request) -> None:
-        if self._let_in(request):
-            admin.answer(self._relay, request)
+    def _left(self, user: str, key: str) -> None:
+        """What a user, or with an id one key of theirs, was let in with no longer holds: what is open ends."""
+
+        def is_gone(scope: Scope) -> bool:
+            return bool(scope.key) and (not user or (scope.user == user and (not key or scope.key == key)))
+
+        self.legacy.end(is_gone)
+        self._subscribers.drain(is_gone)
 
     async def _local(self, request: Request) -> None:
         if not self._guard.is_local(request.headers):
@@ -108,7 +123,10 @@ class App:
         await local_api.answer(self._relay, request)
 
     async def _mcp(self, request: Request) -> None:
-        if not self._let_in(request):
+        scope = self._guard.known(request.headers)
+        if scope is not None:
+            request.scope = scope
+        elif not await self._let_in(request):
             return
         patience = request.headers.get(local_api.PATIENCE)
         if patience is not None and self._guard.is_local(request.headers):
@@ -117,7 +135,7 @@ class App:
             request.answer(503, b"", [(b"retry-after", b"1")])
             return
         if request.path != "/mcp":
-            request.scope = dataclasses.replace(request.scope, profile=self._profile(request.path))
+            request.scope = self._at_profile(request)
         version = request.headers.get(b"mcp-protocol-version", b"")
         if request.method != "POST":
             await self._listen(request, version)
@@ -143,12 +161,12 @@ class App:
         else:
             raise RefusedError(f"There is nothing to {request.method} here.", status=405)
 
-    def _profile(self, path: str) -> str:
-        """The profile that an address names; nothing is served at one that names none."""
-        name = path.removeprefix("/mcp/")
-        if name not in self._relay.config.profiles:
+    def _at_profile(self, request: Request) -> Scope:
+        """The caller at the profile that an address names; nothing is served at one that names none, or not theirs."""
+        name, own = request.path.removeprefix("/mcp/"), request.scope.profile
+        if name not in self._relay.config.profiles or (own and own != name):
             raise RefusedError("There is no such profile.", status=404, hint="MCP is at /mcp.")
-        return name
+        return dataclasses.replace(request.scope, profile=name)
 
     def _other(self, request: Request) -> None:
         if request.path not in ("/healthz", "/readyz"):
@@ -159,11 +177,11 @@ class App:
             request.answer(200, b'{"status":"ok"}', [JSON])
             return
         views = self._relay.servers()
-        status = "draining" if self.draining else _readiness({view.state for view in views} - {State.STOPPED})
-        body: dict[str, object] = {"status": status}
-        if self._guard.authorize(request.headers) is not None:
+        word = "draining" if self.draining else _readiness({view.state for view in views} - {State.STOPPED})
+        body: dict[str, object] = {"status": word}
+        if self._guard.known(request.headers) is not None:
             body["servers"] = {view.name: {"state": view.state.value, "reason": view.reason} for view in views}
-        request.answer(200 if status == "ready" else 503, encode(body), [JSON])
+        request.answer(200 if word == "ready" else 503, encode(body), [JSON])
 
 
 def _readiness(states: set[State]) -> str:

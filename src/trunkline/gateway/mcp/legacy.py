@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from trunkline.config.options import GatewayConfig
@@ -15,7 +15,7 @@ from trunkline.gateway.mcp.sessions import Session, Sessions
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.mcp.subscribers import Subscribers
 from trunkline.gateway.request import JSON, STREAM, Headers, Request
-from trunkline.model import LIST_METHODS, Answer, Call, Caller, Question, Reply
+from trunkline.model import LIST_METHODS, Answer, Call, Caller, Question, Reply, Scope
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks
 from trunkline.wire.envelope import (
@@ -139,6 +139,11 @@ class LegacyEdge:
             # to a stranger a session is as good as none
             raise RefusedError("There is no such session.", code=-32001, status=404, hint="Begin with `initialize`.")
         return session
+
+    def end(self, whose: Callable[[Scope], bool]) -> None:
+        """End the sessions of some callers, with all that is open in them."""
+        for session in self.sessions.of(whose):
+            self._tasks.start(self._end(session), name="end of a session")
 
     async def _end(self, session: Session) -> None:
         self.sessions.remove(session)

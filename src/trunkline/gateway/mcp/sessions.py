@@ -8,6 +8,7 @@ import itertools
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 from trunkline.call.tasks.log import At, Known
@@ -188,6 +189,10 @@ class Sessions:
         gone = Answer(error=error_object(-32603, "The client is gone."))
         future.set_result(gone if session is None else not_asked(question))
         return future
+
+    def of(self, whose: Callable[[Scope], bool]) -> list[Session]:
+        """Those of some callers."""
+        return [session for session in self._all.values() if whose(session.scope)]
 
     def remove(self, session: Session) -> None:
         """Forget a session."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from trunkline.call.tasks.log import Known
 from trunkline.errors import UnknownNameError
-from trunkline.model import EVERYONE, Entry, Kind, View
+from trunkline.model import EVERYONE, Entry, Kind, Scope, View
 from trunkline.relay import Relay
 from trunkline.tools.builtin import CATALOGUE
 from trunkline.wire.envelope import read_string
@@ -60,12 +60,14 @@ class Subscribers:
         if self._all.pop(id(subscriber), None) is not None:
             self._listening[subscriber.scope.profile] -= 1
 
-    def drain(self) -> None:
-        """Say goodbye to everyone."""
-        for forget in self._forget:
-            forget()
+    def drain(self, whose: Callable[[Scope], bool] | None = None) -> None:
+        """Say goodbye to everyone, or to some."""
+        if whose is None:
+            for forget in self._forget:
+                forget()
         for subscriber in list(self._all.values()):
-            subscriber.drain()
+            if whose is None or whose(subscriber.scope):
+                subscriber.drain()
 
     def _changed(self, kinds: frozenset[Kind]) -> None:
         news = {profile: self._news(profile, kinds) for profile, count in self._listening.items() if count}
