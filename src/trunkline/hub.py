@@ -62,12 +62,13 @@ class Hub:
         Questions meanwhile are answered by the handler of `elicitation`; `cached=False` wants a fresh answer.
         """
         _check_types(tool, arguments, timeout)
-        if tool not in self.snapshot.tools:
+        scope = await self.relay.scope_of(user, thread)
+        if tool not in self.relay.view(scope).snapshot.tools:
             tool = self._names_of_vendors.get(tool, tool)
         caller = self._local.caller()
         stamp = meta.Meta(MODERN_VERSIONS[0], caller.capabilities, CLIENT_INFO)
         params = meta.stamp({"name": encode(tool), "arguments": _encoded(tool, arguments or {})}, stamp)
-        scope = Scope(user=user, thread=thread)
+        timeout = timeout or scope.overrides.timeout
         call = Call("tools/call", tool, params, scope=scope, caller=caller, timeout=timeout, cached=cached)
         if caller.capabilities != b"{}":
             call.ask = partial(self._local.answer, call)
@@ -126,7 +127,7 @@ class Hub:
 
     def view(self, profile: str = "") -> View:
         """What the callers of a profile have, and what lists show them; without a name, those of `/mcp`."""
-        return self.relay.view(profile)
+        return self.relay.view(Scope(profile=profile))
 
     def servers(self) -> list[ServerView]:
         """Every server, and how it fares."""
@@ -172,11 +173,12 @@ class Hub:
         `strategy` is another than `[search]` says, for this time. What was found by words alone, because the query's
         meaning was not known in time, says so in `words_alone`.
         """
+        scope = await self.relay.scope_of(user, thread, profile)
         await self.relay.settle()
         return await self.relay.find(
             query,
-            self.view(profile).snapshot,
-            Scope(user=user, thread=thread, profile=profile),
+            self.relay.view(scope).snapshot,
+            scope,
             limit=limit,
             min_score=min_score,
             servers=servers,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -383,11 +383,32 @@ class PerOffer(Generic[Made]):
         self._make = make
         self._made: dict[Offer, Made] = {}
 
+    def of(self, offer: Offer) -> Made:
+        """What is made of one; it is kept until the next look at all."""
+        if offer not in self._made:
+            self._made[offer] = self._make(offer)
+        return self._made[offer]
+
     def over(self, offers: Iterable[Offer]) -> Collection[Made]:
         """What is made of these, in their order; what was made of others is forgotten."""
         known, make = self._made, self._make
         self._made = {offer: known[offer] if offer in known else make(offer) for offer in offers}
         return self._made.values()
+
+
+def server_id(owner: str, name: str) -> str:
+    """What a server is called among all: a user's own has its owner before its name, which no name may hold."""
+    return f"{owner}/{name}" if owner else name
+
+
+def owner_of(server: str) -> str:
+    """The user whose server it is; empty for everybody's."""
+    return server.rpartition("/")[0]
+
+
+def unit_name(server: str) -> str:
+    """The name that callers have for a server or group."""
+    return server.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
@@ -402,6 +423,8 @@ class Snapshot:
     prompts: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
     resources: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
     templates: tuple[Entry, ...] = ()
+    owned: Mapping[str, Snapshot] = field(default_factory=_nothing)
+    """What users have besides, by user: in none of the other members."""
     bare: str = ""
     """The one server that is shown as itself; empty when several are merged."""
     prefixes: Set[str] = frozenset()
@@ -423,7 +446,22 @@ class Snapshot:
     def missing(self) -> str:
         """Whose things are not listed, or may not work, in words; empty when every server is there."""
         away = [view for view in self.servers.values() if view.state not in (State.READY, State.DEGRADED)]
-        return f"Not everything is listed: {'; '.join(f'{v.name} is {v.state.value}' for v in away)}." if away else ""
+        told = "; ".join(f"{unit_name(view.name)} is {view.state.value}" for view in away)
+        return f"Not everything is listed: {told}." if away else ""
+
+    @cached_property
+    def all_offers(self) -> Mapping[str, Offer]:
+        """Everybody's offers and those of users."""
+        if not self.owned:
+            return self.offers
+        return {**self.offers, **{name: one for own in self.owned.values() for name, one in own.offers.items()}}
+
+    @cached_property
+    def all_servers(self) -> Mapping[str, ServerView]:
+        """Everybody's servers and those of users."""
+        if not self.owned:
+            return self.servers
+        return {**self.servers, **{name: one for own in self.owned.values() for name, one in own.servers.items()}}
 
     def entries(self, kind: Kind) -> tuple[Entry, ...]:
         """Everything of one kind, in a stable order."""
@@ -443,8 +481,10 @@ EMPTY_SNAPSHOT = Snapshot()
 
 @dataclass(frozen=True)
 class View:
-    """What the callers of one profile have at one moment, and how much of it lists show."""
+    """What callers of one kind have at one moment, and how much of it lists show."""
 
+    audience: Hashable
+    """Which kind that is."""
     profile: str
     snapshot: Snapshot
     """All that they can use."""

@@ -20,13 +20,14 @@ Json = dict[str, Any]
 
 
 class Admin:
-    """Asks the admin API."""
+    """Asks the admin API with a key, or as whoever runs the gateway."""
 
     def __init__(self, opened: Gateway, http: aiohttp.ClientSession, key: str = "") -> None:
         self._base, self._http, self._key = opened.url.removesuffix("mcp") + "api/v1/", http, key
+        self._operator = opened.key
 
     async def __call__(self, method: str, path: str, body: Json | None = None, **headers: str) -> tuple[int, Json]:
-        sent = {**headers, **({"authorization": f"Bearer {self._key}"} if self._key else {})}
+        sent = {**headers, "authorization": f"Bearer {self._key or self._operator}"}
         async with self._http.request(method, self._base + path, json=body, headers=sent) as response:
             text = await response.text()
             return response.status, await response.json() if text else {}
@@ -37,10 +38,6 @@ class Admin:
         status, made = await self("POST", "keys", {"user": user, **rights})
         assert status == 201, made
         return made["key"]
-
-
-def operator(home: Path) -> str:
-    return (home / "operator.key").read_text().strip()
 
 
 async def test_nobody_needs_a_key_before_there_is_a_user_and_then_everybody_does(
@@ -55,7 +52,7 @@ async def test_nobody_needs_a_key_before_there_is_a_user_and_then_everybody_does
         assert (await ModernCaller(opened.url, http).request("tools/list")).status == 401
         assert (await ModernCaller(opened.url, http, token="nonsense").request("tools/list")).status == 401
         assert (await ModernCaller(opened.url, http, token=key).request("tools/list")).status == 200
-        assert (await ModernCaller(opened.url, http, token=operator(tmp_path)).request("tools/list")).status == 200
+        assert (await ModernCaller(opened.url, http, token=opened.key).request("tools/list")).status == 200
 
     async with gateway(tmp_path, {"one": faulty()}) as opened:
         assert (await ModernCaller(opened.url, http).request("tools/list")).status == 401
@@ -68,7 +65,7 @@ async def test_nobody_needs_a_key_before_there_is_a_user_and_then_everybody_does
 async def test_a_key_is_shown_once_and_nothing_of_it_is_kept(tmp_path: Path, http: aiohttp.ClientSession) -> None:
     async with gateway(tmp_path, {}) as opened:
         key = await Admin(opened, http).key("ana", name="laptop")
-        admin = Admin(opened, http, operator(tmp_path))
+        admin = Admin(opened, http)
         _, listed = await admin("GET", "keys")
 
     secret = key.partition(".")[2]
@@ -77,14 +74,14 @@ async def test_a_key_is_shown_once_and_nothing_of_it_is_kept(tmp_path: Path, htt
     assert secret not in str(listed)
     for path in tmp_path.rglob("*"):  # noqa: ASYNC240 - nothing else runs
         assert not path.is_file() or secret.encode() not in path.read_bytes(), path
-    assert [oct(os.stat(tmp_path / name).st_mode)[-3:] for name in ("operator.key", "trunkline.db")] == ["600", "600"]
+    assert [oct(os.stat(tmp_path / name).st_mode)[-3:] for name in ("seal.key", "trunkline.db")] == ["600", "600"]
 
 
 async def test_a_revoked_key_ends_sessions_and_streams_at_once(tmp_path: Path, http: aiohttp.ClientSession) -> None:
     async with gateway(tmp_path, {"one": faulty()}) as opened:
         admin = Admin(opened, http)
         key, other = await admin.key("ana"), ""
-        admin = Admin(opened, http, operator(tmp_path))
+        admin = Admin(opened, http)
         other = await admin.key("ana")
         callers = [LegacyCaller(opened.url, http) for _ in range(2)]
         for caller, token in zip(callers, (key, other), strict=True):
@@ -105,7 +102,7 @@ async def test_what_another_process_revokes_is_felt_too(tmp_path: Path, http: ai
     async with gateway(tmp_path, {}) as opened, open_store(place_of("", tmp_path)) as elsewhere:
         await add_user(elsewhere, User("ana"))
         await until(lambda: opened.hub.relay.tenancy.people.anybody)
-        key = await Admin(opened, http, operator(tmp_path)).key("ana")
+        key = await Admin(opened, http).key("ana")
         caller = ModernCaller(opened.url, http, token=key)
         assert (await caller.request("tools/list")).status == 200
 
@@ -128,7 +125,7 @@ async def test_a_key_ends_when_it_was_said_to(tmp_path: Path, http: aiohttp.Clie
             while (await caller.request("tools/list")).status != 401:
                 pass
 
-        admin = Admin(opened, http, operator(tmp_path))
+        admin = Admin(opened, http)
         for wrong in ("yesterday", "2001-01-01", "-5"):
             status, told = await admin("POST", "keys", {"user": "ana", "expires": wrong})
             assert (status, told["error"]["code"]) == (422, "config"), wrong
@@ -151,7 +148,7 @@ async def test_a_member_does_nothing_to_others_and_sees_nothing_of_them(
 ) -> None:
     async with gateway(tmp_path, {}) as opened:
         ana = Admin(opened, http, await Admin(opened, http).key("ana"))
-        admin = Admin(opened, http, operator(tmp_path))
+        admin = Admin(opened, http)
         bobs = await admin.key("bob")
 
         for method, path, body in ROUTES:
@@ -173,7 +170,7 @@ async def test_of_two_admins_who_change_one_user_the_second_is_told(
     async with gateway(tmp_path, {}) as opened:
         admin = Admin(opened, http)
         await admin.key("ana")
-        admin = Admin(opened, http, operator(tmp_path))
+        admin = Admin(opened, http)
 
         first = await admin("PATCH", "users/ana", {"role": "reader"}, **{"if-match": '"1"'})
         second = await admin("PATCH", "users/ana", {"role": "admin"}, **{"if-match": '"1"'})
@@ -207,7 +204,7 @@ async def test_lists_come_in_pages(tmp_path: Path, http: aiohttp.ClientSession) 
     async with gateway(tmp_path, {}) as opened:
         first = Admin(opened, http)
         await first.key("u0")
-        admin = Admin(opened, http, operator(tmp_path))
+        admin = Admin(opened, http)
         for number in range(1, 5):
             await admin("POST", "users", {"name": f"u{number}"})
         seen: list[str] = []

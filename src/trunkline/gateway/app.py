@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import RefusedError, StoreError, TrunklineError
 from trunkline.gateway import local_api, pages
-from trunkline.gateway.api import people, status
+from trunkline.gateway.api import people, servers, status, threads, tools
 from trunkline.gateway.api.routes import PATH as API
 from trunkline.gateway.api.routes import Api
 from trunkline.gateway.guard import Guard
@@ -30,10 +30,12 @@ from trunkline.tenancy.tenancy import Tenancy
 from trunkline.wire.envelope import Message, error_object, read_caller_message, read_params, write_error
 from trunkline.wire.era import LEGACY_VERSIONS
 from trunkline.wire.members import encode
-from trunkline.wire.meta import is_modern
+from trunkline.wire.meta import THREAD_MARK, is_modern, take_thread
 
 log = logging.getLogger("trunkline")
 
+THREAD_HEADER = b"trunkline-thread"
+"""Names the caller's thread, where its `_meta` does not."""
 _LEGACY = frozenset(version.encode() for version in LEGACY_VERSIONS)
 
 
@@ -62,8 +64,17 @@ class App:
         lists = Lists(gateway.page_size, relay.savings)
         self._modern = ModernEdge(relay, lists, tasks, self._subscribers)
         self.legacy = LegacyEdge(relay, gateway, doors.sessions, lists, tasks, self._subscribers)
-        self._api = Api([*status.routes(relay), *people.routes(relay.tenancy.people)])
-        relay.tenancy.people.on_left(self._left)
+        self._api = Api(
+            [
+                *status.routes(relay),
+                *servers.routes(relay),
+                *tools.routes(relay),
+                *people.routes(relay.tenancy.people),
+                *threads.routes(relay.tenancy.threads, relay.config.limits.servers_per_thread),
+            ]
+        )
+        relay.tenancy.people.on_change(self._admissions_changed)
+        relay.tenancy.threads.on_change(self._thread_changed)
         self.draining = False
 
     async def __call__(self, request: Request) -> None:
@@ -108,11 +119,13 @@ class App:
         request.scope = scope
         return True
 
-    def _left(self, user: str, key: str) -> None:
-        """What a user, or with an id one key of theirs, was let in with no longer holds: what is open ends."""
+    def _admissions_changed(self, user: str, key: str, now: Scope | None) -> None:
+        """What a key gives is another, or nothing: what was opened with it ends."""
 
         def is_gone(scope: Scope) -> bool:
-            return bool(scope.key) and (not user or (scope.user == user and (not key or scope.key == key)))
+            if not key:
+                return bool(scope.key) and scope.user == user
+            return scope.key == key and (now is None or not _same_rights(scope, now))
 
         self.legacy.end(is_gone)
         self._subscribers.drain(is_gone)
@@ -121,6 +134,15 @@ class App:
         if not self._guard.is_local(request.headers):
             raise RefusedError("Only commands of whoever runs the gateway are answered here.", status=403)
         await local_api.answer(self._relay, request)
+
+    def _thread_changed(self, user: str, thread: str) -> None:
+        """What exists in a thread is another: sessions in it end, and begin anew with what it has."""
+
+        def is_in_it(scope: Scope) -> bool:
+            return bool(scope.thread) and ((scope.user, scope.thread) == (user, thread) or not thread)
+
+        self.legacy.end(is_in_it)
+        self._subscribers.drain(is_in_it)
 
     async def _mcp(self, request: Request) -> None:
         scope = self._guard.known(request.headers)
@@ -134,8 +156,13 @@ class App:
         if self.draining:
             request.answer(503, b"", [(b"retry-after", b"1")])
             return
+        thread = request.headers.get(THREAD_HEADER)
+        if thread is not None:
+            request.thread = thread.decode("latin-1")
         if request.path != "/mcp":
             request.scope = self._at_profile(request)
+        if not self._relay.knows(request.scope):
+            await self._relay.welcome(request.scope)
         version = request.headers.get(b"mcp-protocol-version", b"")
         if request.method != "POST":
             await self._listen(request, version)
@@ -146,6 +173,9 @@ class App:
         try:
             message = read_caller_message(request.body)
             params = read_params(message)
+            if THREAD_MARK in params.get("_meta", b""):
+                request.thread, params = take_thread(params)
+                message.params = b""
             modern = (version and version not in _LEGACY) or is_modern(params)
             await (self._modern if modern else self.legacy).post(message, params, request)
         except TrunklineError as error:
@@ -197,6 +227,12 @@ async def open_app(relay: Relay, gateway: GatewayConfig, doors: Doors) -> AsyncG
     async with open_tasks() as tasks:
         tasks.start(relay.keep_index(), name="index of tools")
         yield App(relay, gateway, doors, tasks)
+
+
+def _same_rights(scope: Scope, now: Scope) -> bool:
+    """Whether a scope, which may be in a thread, is still what its key gives."""
+    same = (scope.user, scope.role, scope.limits) == (now.user, now.role, now.limits)
+    return same and scope.rules[: len(now.rules)] == now.rules and (not now.profile or scope.profile == now.profile)
 
 
 def _refuse(request: Request, error: TrunklineError, id: bytes) -> None:

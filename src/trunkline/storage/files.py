@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import tempfile
 from pathlib import Path
 
@@ -70,20 +69,6 @@ def seal_key(home: Path) -> bytes:
         key = os.urandom(32)
         write_private(file, key)
         return key
-
-
-def operator_key(home: Path) -> bytes:
-    """What whoever works in this home shows to a gateway that runs here: made once, for its owner's eyes."""
-    file = home / "operator.key"
-    try:
-        return file.read_bytes().strip()
-    except FileNotFoundError:
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            write_private(file, f"tl_operator.{secrets.token_urlsafe(32)}\n".encode())
-        except FileExistsError:  # somebody was faster
-            pass
-        return file.read_bytes().strip()
 
 
 def _give_to_owner(temporary: str, path: Path) -> None:

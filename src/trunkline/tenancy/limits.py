@@ -88,6 +88,10 @@ class Limiter:
         """Whether there is anything to count for a caller."""
         return bool(self._plan(scope)) or bool(self._config.running_calls)
 
+    def counts_tokens(self, scope: Scope) -> bool:
+        """Whether what answers take is limited for a caller."""
+        return any(place[2] == "tokens_per_day" for place, _ in self._plan(scope))
+
     def enter(self, scope: Scope) -> None:
         """A call begins; `LimitReachedError` when it may not."""
         now = self._clock()

@@ -7,7 +7,7 @@ import hmac
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -34,8 +34,8 @@ class Admission:
     """Seconds since the epoch; 0 for ever."""
 
 
-Left = Callable[[str, str], None]
-"""Told that what a user, or with an id one key of theirs, was let in with no longer holds."""
+Changed = Callable[[str, str, Scope | None], None]
+"""Told whom a key lets in now, by user and id: nobody, or somebody with other rights. Without an id: every key."""
 
 
 class People:
@@ -45,7 +45,8 @@ class People:
         self._store, self._keys = store, keys
         self._admitted: OrderedDict[bytes, Admission] = OrderedDict()
         self._refused: OrderedDict[bytes, None] = OrderedDict()
-        self._on_left: list[Left] = []
+        self._listeners: list[Changed] = []
+        self._additions = 0
         self.anybody = False
         """Whether there is a user; then everyone wants a key."""
 
@@ -75,10 +76,6 @@ class People:
         _remember(self._admitted, digest, admission, REMEMBERED)
         return admission.scope
 
-    def let_in(self, token: bytes, scope: Scope) -> None:
-        """Remember a key that is not in the store."""
-        self._admitted[hashlib.sha256(token).digest()] = Admission(scope)
-
     async def _look_up(self, id: str, token: bytes) -> Admission | None:
         store = await self._store()
         found = await stored.find_key(store, id)
@@ -98,6 +95,7 @@ class People:
         made = await stored.add_user(await self._store(), user)
         if made is None:
             raise ConfigError(f"There already is a user {name!r}.", hint="See `trunkline user list`.")
+        self._additions += 1
         self.anybody = True
         return made
 
@@ -124,7 +122,7 @@ class People:
         made = await stored.update_user(await self._store(), self.checked(wanted))
         if made is None:
             raise VersionConflictError(f"User {name!r} was changed by somebody else.", hint="Look, and try again.")
-        self._forget(name, "")
+        await self._recheck_user(name)
         return made
 
     async def remove_user(self, name: str) -> None:
@@ -132,8 +130,8 @@ class People:
         store = await self._store()
         if not await stored.remove_user(store, name):
             raise _no_user(name)
-        self._forget(name, "")
-        self.anybody = await stored.any_user(store)
+        self._tell(name, "", None)
+        await self._look()
 
     async def user(self, name: str) -> User:
         """Somebody by name."""
@@ -166,38 +164,60 @@ class People:
         found = await stored.remove_key(await self._store(), id, user)
         if found is None:
             raise NotFoundError(f"There is no key {id!r}.", hint="See `trunkline key list`.")
-        self._forget(found.user, id)
+        await self._recheck(id)
         return found
 
     # When things change.
 
-    def on_left(self, listener: Left) -> None:
-        """Hear whose admissions end."""
-        self._on_left.append(listener)
+    def on_change(self, listener: Changed) -> None:
+        """Hear whose admissions changed."""
+        self._listeners.append(listener)
 
-    async def follow(self, changes: list[Change] | None) -> None:
+    async def follow(self, changes: Sequence[Change] | None) -> None:
         """Others changed something; `None` when it is not known what."""
         if changes is None:
-            for digest in [one for one, admission in self._admitted.items() if admission.scope.key]:
-                del self._admitted[digest]
-            for listener in self._on_left:
-                listener("", "")
+            for key in {admission.scope.key for admission in self._admitted.values()} - {""}:
+                await self._recheck(key)
         for change in changes or ():
-            if change.noun in ("user", "key"):
-                self._forget(change.owner, change.name)
+            if change.noun == "key":
+                await self._recheck(change.name)
+            elif change.noun == "user":
+                await self._recheck_user(change.owner)
         if changes is None or any(change.noun == "user" for change in changes):
-            self.anybody = await stored.any_user(await self._store())
+            await self._look()
 
-    def _forget(self, user: str, key: str) -> None:
-        gone = [
-            digest
-            for digest, admission in self._admitted.items()
-            if admission.scope.user == user and (not key or admission.scope.key == key)
-        ]
-        for digest in gone:
-            del self._admitted[digest]
-        for listener in self._on_left:
-            listener(user, key)
+    async def _look(self) -> None:
+        """Find out whether there is anybody; who is added meanwhile counts."""
+        before = self._additions
+        found = await stored.any_user(await self._store())
+        if before == self._additions:
+            self.anybody = found
+
+    async def _recheck_user(self, user: str) -> None:
+        """Somebody was changed, or is gone."""
+        keys = await stored.list_keys(await self._store(), user)
+        for key in keys:
+            await self._recheck(key.id)
+        if not keys:
+            self._tell(user, "", None)
+
+    async def _recheck(self, id: str) -> None:
+        """A key was changed, or is gone: whoever was let in with it is let in anew."""
+        store = await self._store()
+        found = await stored.find_key(store, id)
+        user = await stored.find_user(store, found[0].user) if found is not None else None
+        now = scope_of(user, found[0]) if found is not None and user is not None else None
+        for digest, admission in list(self._admitted.items()):
+            if admission.scope.key == id and admission.scope != now:
+                del self._admitted[digest]
+        self._tell(user.name if user is not None else "", id, now)
+
+    def _tell(self, user: str, key: str, now: Scope | None) -> None:
+        if not key:
+            for digest in [one for one, admission in self._admitted.items() if admission.scope.user == user]:
+                del self._admitted[digest]
+        for listener in self._listeners:
+            listener(user, key, now)
 
 
 def expiry_of(text: str | float) -> int:

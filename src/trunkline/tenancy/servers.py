@@ -14,13 +14,12 @@ import msgspec
 from trunkline.config.options import ServerSpec
 from trunkline.config.reading import server_of
 from trunkline.errors import ConfigError, NotFoundError, RefusedError, VersionConflictError
+from trunkline.model import server_id
 from trunkline.storage import documents
 from trunkline.storage.documents import Document
 from trunkline.storage.store import Store
 from trunkline.wire.seal import Seal, context_of
 
-MOST = 100
-"""Servers that one user may register, unless `[limits]` says another number."""
 SECRET = ("env", "headers")
 """Options whose values may be secret."""
 
@@ -62,21 +61,6 @@ class Registration:
         return "user" if self.user else "app"
 
 
-def server_id(user: str, name: str) -> str:
-    """What a server is called among all: a user's own has its owner before its name, which no name may hold."""
-    return f"{user}/{name}" if user else name
-
-
-def name_of(server: str) -> str:
-    """The name that callers have for a server."""
-    return server.rpartition("/")[2]
-
-
-def owner_of(server: str) -> str:
-    """The user whose server it is; empty for everybody's."""
-    return server.rpartition("/")[0]
-
-
 class Servers:
     """Keeps registrations in the store. Whoever runs servers asks it what there is."""
 
@@ -103,14 +87,19 @@ class Servers:
             raise NotFoundError(f"There is no server {name!r}.")
         return self._read(found)
 
-    async def put(
-        self, wanted: Mapping[str, Any], *, user: str = "", version: int = 0, most: int = MOST
-    ) -> Registration:
+    async def wanted(self, user: str, name: str) -> dict[str, Any]:
+        """What was said of a server when it was registered, secrets included: to be changed in part."""
+        found = await documents.find(await self._store(), "server", user, name) if self._is_open() else None
+        if found is None:
+            raise NotFoundError(f"There is no server {name!r}.")
+        return {**found.content, **self.secrets_of(found)}
+
+    async def put(self, wanted: Mapping[str, Any], *, user: str = "", version: int = 0, most: int = 0) -> Registration:
         """Keep a server, or its next version, after all of it was checked."""
         document = self.checked(wanted, user)
         store = await self._store()
         before = await documents.find(store, "server", user, document.name)
-        if before is None and await documents.count(store, "server", user) >= most:
+        if before is None and most and await documents.count(store, "server", user) >= most:
             raise ConfigError(f"There are {most} servers already.", hint="Remove one first.")
         known = version or (before.version if before is not None else 0)
         made = await documents.put(store, dataclasses.replace(document, version=known))

@@ -6,21 +6,19 @@ import asyncio
 import hmac
 import logging
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from trunkline.config.options import StoreConfig
 from trunkline.errors import ConfigError, StoreError
-from trunkline.model import EVERYONE
-from trunkline.storage.files import operator_key, seal_key
-from trunkline.storage.store import Place, Store, open_store, place_of
+from trunkline.storage.files import seal_key
+from trunkline.storage.store import Change, Place, Store, open_store, place_of
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.tenancy.keys import KeyMaker
 from trunkline.tenancy.people import People
 from trunkline.tenancy.servers import Servers
 from trunkline.tenancy.threads import Threads
-from trunkline.workers import in_thread
 
 log = logging.getLogger("trunkline")
 
@@ -41,6 +39,12 @@ class Tenancy:
         self.threads = Threads(self.store, lambda: self.is_open)
         self.servers = Servers(self.store, lambda: self.is_open, self.master, os.environ)
 
+        self._listeners: list[Callable[[Sequence[Change] | None], Awaitable[None]]] = []
+
+    def on_change(self, listener: Callable[[Sequence[Change] | None], Awaitable[None]]) -> None:
+        """Hear what others changed, `None` for anything; also when the store is opened."""
+        self._listeners.append(listener)
+
     @property
     def is_open(self) -> bool:
         """Whether there is a store: where there is none, nobody has anything in it."""
@@ -54,9 +58,9 @@ class Tenancy:
             if self._opened is None:
                 store = await self._stack.enter_async_context(open_store(self.place))
                 await self._check_master(store)
-                self.people.let_in(await in_thread(lambda: operator_key(self._home)), EVERYONE)
                 self._tasks.start(self._follow(store, await store.revision()), name="news of the store")
                 self._opened = store
+                self._tasks.start(self._tell(None), name="store opened")
         return self._opened
 
     def master(self) -> bytes:
@@ -82,6 +86,12 @@ class Tenancy:
         await self.store()
         await self.people.follow(None)
 
+    async def _tell(self, changes: Sequence[Change] | None) -> None:
+        self.threads.follow(changes)
+        await self.people.follow(changes)
+        for listener in self._listeners:
+            await listener(changes)
+
     async def close(self) -> None:
         """Let go of the store."""
         await self._stack.aclose()
@@ -104,8 +114,7 @@ class Tenancy:
                 if changes is None:
                     seen = await store.revision()
                 if changes != []:
-                    self.threads.follow(changes)
-                    await self.people.follow(changes)
+                    await self._tell(changes)
                 seen = changes[-1].revision if changes else seen
                 if away:
                     log.info("The store is back.")

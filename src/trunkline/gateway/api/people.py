@@ -10,7 +10,7 @@ from trunkline.storage.people import Key, Rights, Role, User
 from trunkline.tenancy.people import People, expiry_of
 
 
-class NewUser(Body):
+class NewUser(Body, frozen=True):
     """A user to be made."""
 
     name: str
@@ -18,14 +18,14 @@ class NewUser(Body):
     limits: dict[str, float] = {}
 
 
-class UserChange(Body):
+class UserChange(Body, frozen=True):
     """What is to be changed of a user."""
 
     role: Role | None = None
     limits: dict[str, float] | None = None
 
 
-class WantedKey(Body):
+class WantedKey(Body, frozen=True):
     """A key to be made."""
 
     user: str = ""

@@ -32,7 +32,7 @@ LONGEST_PAGE = 1000
 T = TypeVar("T")
 
 
-class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
     """What a request may hold; a field that is not there is refused."""
 
 

@@ -21,23 +21,12 @@ TOP = 50
 def routes(relay: Relay) -> list[Route]:
     """What can be seen of a running gateway."""
 
-    async def servers(ask: Ask) -> Given:
-        return Given(_servers(relay))
-
     async def stats(ask: Ask) -> Given:
         return Given(statistics(relay, ask.scope.user))
 
     return [
-        Route("GET", "servers", "Every server, and how calls of it went", servers),
         Route("GET", "stats", "What happened since the start: calls, errors, time, tokens saved", stats),
     ]
-
-
-def _servers(relay: Relay) -> dict[str, Any]:
-    body: dict[str, Any] = {"servers": [described(relay, view) for view in relay.servers()]}
-    if relay.cache_stats is not None:
-        body["cache"] = relay.cache_stats
-    return body
 
 
 def described(relay: Relay, view: ServerView) -> dict[str, Any]:

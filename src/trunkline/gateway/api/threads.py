@@ -14,7 +14,7 @@ from trunkline.model import Overrides
 from trunkline.tenancy.threads import Thread, Threads
 
 
-class WantedOverrides(Body):
+class WantedOverrides(Body, frozen=True):
     """What a thread does otherwise than its user."""
 
     search_strategy: SearchStrategy | None = None
@@ -24,7 +24,7 @@ class WantedOverrides(Body):
     limits: dict[str, float] = {}
 
 
-class WantedThread(Body):
+class WantedThread(Body, frozen=True):
     """How a thread is to be; what is left out is as its user has it."""
 
     servers: list[str] | None = None
@@ -33,7 +33,7 @@ class WantedThread(Body):
     overrides: WantedOverrides = WantedOverrides()
 
 
-class WantedClone(Body):
+class WantedClone(Body, frozen=True):
     """Where a thread is copied to."""
 
     id: str
