@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 class TrunklineError(Exception):
     """The base of all our errors."""
@@ -24,6 +26,24 @@ class ConfigError(TrunklineError):
 
 class ManifestError(TrunklineError):
     """A manifest cannot be used as it is; nothing of it was run."""
+
+
+class StoreError(TrunklineError):
+    """The store cannot be used now: it is away, busy, full or broken; a change that was under way was not made."""
+
+    code = -32000
+
+
+class NotFoundError(TrunklineError):
+    """There is no such user, key, server or thread; or it is somebody else's, which is the same."""
+
+    code = -32602
+
+
+class VersionConflictError(TrunklineError):
+    """Somebody else changed it first; nothing was changed."""
+
+    code = -32602
 
 
 class RefusedError(TrunklineError):
@@ -55,6 +75,14 @@ class BusyError(TrunklineError):
 
     code = -32000
     retry_after = 1
+
+
+class LimitReachedError(BusyError):
+    """The caller used what it may use for now; nothing happened."""
+
+    def __init__(self, message: str, *, retry_after: float, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = max(1, math.ceil(retry_after))
 
 
 class UpstreamError(TrunklineError):

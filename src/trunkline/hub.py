@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
@@ -20,6 +20,7 @@ from trunkline.model import Call, Entry, Kind, Scope, ServerView, Snapshot, View
 from trunkline.questions.bridge import AnswerHandler, LocalAnswers
 from trunkline.questions.manager import ElicitationManager
 from trunkline.relay import Edge, Relay, open_relay
+from trunkline.tenancy.tenancy import Tenancy, open_tenancy
 from trunkline.tool import Annotations, Safety, ToolResult
 from trunkline.tools.names import meaning
 from trunkline.upstream.connection import CLIENT_INFO
@@ -61,12 +62,13 @@ class Hub:
         Questions meanwhile are answered by the handler of `elicitation`; `cached=False` wants a fresh answer.
         """
         _check_types(tool, arguments, timeout)
-        if tool not in self.snapshot.tools:
+        scope = await self.relay.scope_of(user, thread)
+        if tool not in self.relay.view(scope).snapshot.tools:
             tool = self._names_of_vendors.get(tool, tool)
         caller = self._local.caller()
         stamp = meta.Meta(MODERN_VERSIONS[0], caller.capabilities, CLIENT_INFO)
         params = meta.stamp({"name": encode(tool), "arguments": _encoded(tool, arguments or {})}, stamp)
-        scope = Scope(user=user, thread=thread)
+        timeout = timeout or scope.overrides.timeout
         call = Call("tools/call", tool, params, scope=scope, caller=caller, timeout=timeout, cached=cached)
         if caller.capabilities != b"{}":
             call.ask = partial(self._local.answer, call)
@@ -125,7 +127,7 @@ class Hub:
 
     def view(self, profile: str = "") -> View:
         """What the callers of a profile have, and what lists show them; without a name, those of `/mcp`."""
-        return self.relay.view(profile)
+        return self.relay.view(Scope(profile=profile))
 
     def servers(self) -> list[ServerView]:
         """Every server, and how it fares."""
@@ -171,11 +173,12 @@ class Hub:
         `strategy` is another than `[search]` says, for this time. What was found by words alone, because the query's
         meaning was not known in time, says so in `words_alone`.
         """
+        scope = await self.relay.scope_of(user, thread, profile)
         await self.relay.settle()
         return await self.relay.find(
             query,
-            self.view(profile).snapshot,
-            Scope(user=user, thread=thread, profile=profile),
+            self.relay.view(scope).snapshot,
+            scope,
             limit=limit,
             min_score=min_score,
             servers=servers,
@@ -237,14 +240,20 @@ class Hub:
 
 @asynccontextmanager
 async def open_hub(
-    source: Config | str | Path | Iterable[ServerSpec] | None = None, *, edge: Edge | None = None
+    source: Config | str | Path | Iterable[ServerSpec] | None = None,
+    *,
+    edge: Edge | None = None,
+    tenancy: Tenancy | None = None,
 ) -> AsyncGenerator[Hub]:
     """Open a hub over a configuration, a file or servers; without an argument, over the file `trunkline up` takes.
 
-    An `edge` is for those who serve callers, as the gateway does.
+    An `edge` and `tenancy` are for those who serve callers, as the gateway does.
     """
-    async with open_relay(_config(source), edge or Edge()) as relay:
-        yield Hub(relay)
+    config = _config(source)
+    async with AsyncExitStack() as stack:
+        if tenancy is None:
+            tenancy = await stack.enter_async_context(open_tenancy(config.store, config.home))
+        yield Hub(await stack.enter_async_context(open_relay(config, edge or Edge(), tenancy)))
 
 
 def _config(source: Config | str | Path | Iterable[ServerSpec] | None) -> Config:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -10,6 +10,38 @@ from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from trunkline.tool import NO_OPTIONS, UNKNOWN, Annotations, ToolOptions
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What exists for a caller, of all that there is; what it does not say is not narrowed."""
+
+    servers: frozenset[str] | None = None
+    """The servers and groups that do, by the names that the caller has for them; `None` for all."""
+    tools: tuple[str, ...] = ()
+    """Patterns of the tools that do; without one, all."""
+    read_only: bool = False
+    """Of tools, those that are known to change nothing."""
+    hidden: frozenset[str] = frozenset()
+    """Servers and groups that do not, whatever else is said."""
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What a thread does otherwise than its user; what it does not say is as it is there."""
+
+    search_strategy: str = ""
+    disable_tool_search: bool = False
+    """Tools are listed, never searched for."""
+    disable_programmatic_calling: bool = False
+    """No programs over tools."""
+    timeout: float = 0.0
+    """Seconds that a call may go without a sign of life."""
+    limits: tuple[tuple[str, float], ...] = ()
+    """What the thread may use, by the names of `[limits]`."""
+
+
+NO_OVERRIDES = Overrides()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +55,16 @@ class Scope:
     """The caller's session, where it has one: connections on which it may be asked belong to it alone."""
     profile: str = ""
     """The profile whose view the caller has; empty for the one that has everything."""
+    key: str = ""
+    """The id of the key that let the caller in, where one did."""
+    role: str = "admin"
+    """What the caller may do besides calling: an `admin` everything, others with their own things."""
+    rules: tuple[Rule, ...] = ()
+    """What exists for the caller must pass every one."""
+    limits: tuple[tuple[str, float], ...] = ()
+    """What the user may use, where that is not what `[limits]` says."""
+    overrides: Overrides = NO_OVERRIDES
+    """What its thread says."""
 
     @property
     def holder(self) -> str:
@@ -341,11 +383,32 @@ class PerOffer(Generic[Made]):
         self._make = make
         self._made: dict[Offer, Made] = {}
 
+    def of(self, offer: Offer) -> Made:
+        """What is made of one; it is kept until the next look at all."""
+        if offer not in self._made:
+            self._made[offer] = self._make(offer)
+        return self._made[offer]
+
     def over(self, offers: Iterable[Offer]) -> Collection[Made]:
         """What is made of these, in their order; what was made of others is forgotten."""
         known, make = self._made, self._make
         self._made = {offer: known[offer] if offer in known else make(offer) for offer in offers}
         return self._made.values()
+
+
+def server_id(owner: str, name: str) -> str:
+    """What a server is called among all: a user's own has its owner before its name, which no name may hold."""
+    return f"{owner}/{name}" if owner else name
+
+
+def owner_of(server: str) -> str:
+    """The user whose server it is; empty for everybody's."""
+    return server.rpartition("/")[0]
+
+
+def unit_name(server: str) -> str:
+    """The name that callers have for a server or group."""
+    return server.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
@@ -360,6 +423,8 @@ class Snapshot:
     prompts: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
     resources: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
     templates: tuple[Entry, ...] = ()
+    owned: Mapping[str, Snapshot] = field(default_factory=_nothing)
+    """What users have besides, by user: in none of the other members."""
     bare: str = ""
     """The one server that is shown as itself; empty when several are merged."""
     prefixes: Set[str] = frozenset()
@@ -381,7 +446,22 @@ class Snapshot:
     def missing(self) -> str:
         """Whose things are not listed, or may not work, in words; empty when every server is there."""
         away = [view for view in self.servers.values() if view.state not in (State.READY, State.DEGRADED)]
-        return f"Not everything is listed: {'; '.join(f'{v.name} is {v.state.value}' for v in away)}." if away else ""
+        told = "; ".join(f"{unit_name(view.name)} is {view.state.value}" for view in away)
+        return f"Not everything is listed: {told}." if away else ""
+
+    @cached_property
+    def all_offers(self) -> Mapping[str, Offer]:
+        """Everybody's offers and those of users."""
+        if not self.owned:
+            return self.offers
+        return {**self.offers, **{name: one for own in self.owned.values() for name, one in own.offers.items()}}
+
+    @cached_property
+    def all_servers(self) -> Mapping[str, ServerView]:
+        """Everybody's servers and those of users."""
+        if not self.owned:
+            return self.servers
+        return {**self.servers, **{name: one for own in self.owned.values() for name, one in own.servers.items()}}
 
     def entries(self, kind: Kind) -> tuple[Entry, ...]:
         """Everything of one kind, in a stable order."""
@@ -401,8 +481,10 @@ EMPTY_SNAPSHOT = Snapshot()
 
 @dataclass(frozen=True)
 class View:
-    """What the callers of one profile have at one moment, and how much of it lists show."""
+    """What callers of one kind have at one moment, and how much of it lists show."""
 
+    audience: Hashable
+    """Which kind that is."""
     profile: str
     snapshot: Snapshot
     """All that they can use."""

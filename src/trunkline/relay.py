@@ -21,30 +21,48 @@ from trunkline.call.stages.builtin import BuiltinStage, unwrap
 from trunkline.call.stages.cache import CacheStage
 from trunkline.call.stages.elicit import ElicitStage
 from trunkline.call.stages.entry import EntryStage, find_resource, unknown
+from trunkline.call.stages.limits import LimitStage
 from trunkline.call.stages.middleware import MiddlewareStage
 from trunkline.call.stages.route import RouteStage
 from trunkline.call.stages.send import SendStage
 from trunkline.call.stages.tasks import TaskStage
 from trunkline.call.suspended import Suspended
 from trunkline.call.tasks.log import At, Task, TaskLog
-from trunkline.config.options import Config, SearchStrategy, ServerSpec
+from trunkline.config.options import Config, LimitsSection, SearchStrategy, ServerSpec
 from trunkline.control.fleet import Fleet
 from trunkline.control.history import History
 from trunkline.control.list_store import ListStore
 from trunkline.control.merging import options_of
 from trunkline.control.own_lists import OwnLists
 from trunkline.control.own_subscriptions import OwnSubscriptions
-from trunkline.control.registry import Changed, Registry
+from trunkline.control.registry import Changed, OwnedChanged, Registry
 from trunkline.control.search import Found, ToolSearch
 from trunkline.control.supervisor import Supervisor
+from trunkline.control.tenants import Tenants
 from trunkline.control.views import Views
 from trunkline.errors import ConfigError, UpstreamError
-from trunkline.model import Answer, Call, Caller, Introduction, Kind, Parked, Reply, Scope, ServerView, Snapshot, View
+from trunkline.model import (
+    EVERYONE,
+    Answer,
+    Call,
+    Caller,
+    Introduction,
+    Kind,
+    Parked,
+    Reply,
+    Scope,
+    ServerView,
+    Snapshot,
+    View,
+)
 from trunkline.questions.bridge import OpenPage
 from trunkline.storage.files import seal_key
-from trunkline.tasks import Tasks, open_tasks
+from trunkline.storage.store import Change
+from trunkline.tasks import Tasks, in_slices, open_tasks
 from trunkline.telemetry.savings import Savings
 from trunkline.telemetry.tally import Tallies
+from trunkline.tenancy.limits import Limiter
+from trunkline.tenancy.tenancy import Tenancy
 from trunkline.tool import NO_OPTIONS, ToolOptions
 from trunkline.tools.builtin import CALL, CATALOGUE
 from trunkline.upstream.connection import Connection
@@ -79,15 +97,18 @@ class Edge:
     """Asks the caller of a session what a server asks outside a call."""
     open_page: OpenPage | None = None
     """Lets a person answer what must not pass the caller."""
+    is_present: Callable[[str], bool] = lambda user: False
+    """Whether a user still listens."""
 
 
 class Relay:
     """Every configured server behind one line of stages. Open it with `open_relay`."""
 
-    def __init__(self, config: Config, tasks: Tasks, edge: Edge) -> None:
-        self.config = config
+    def __init__(self, config: Config, tasks: Tasks, edge: Edge, tenancy: Tenancy) -> None:
+        self.config, self.tenancy = config, tenancy
         self._tasks, self._edge = tasks, edge
         self._mounted: dict[str, ServerSpec] = {}
+        self._registered: dict[str, ServerSpec] = {}
         self._registry = Registry(config, tasks, self._learn)
         self._views = Views(config)
         self._fleet = Fleet(self._registry, ListStore(config.home), tasks)
@@ -95,6 +116,10 @@ class Relay:
         self.own_subscriptions = OwnSubscriptions(self._fleet, tasks)
         """What callers follow on connections of their own."""
         self._links = Links()
+        self.tenants = Tenants(tenancy.servers, self._fleet, self._registry, self._run_registered)
+        """Servers that were registered at run time, and the users who are here."""
+        self.limiter = Limiter(config.limits)
+        """What callers used of what they may."""
         self._searching = ToolSearch(config.search, config.home, tasks)
         self._hearers: list[Heard] = []
         self._followers: list[Callable[[Snapshot], None]] = []
@@ -126,6 +151,7 @@ class Relay:
         self.stages: tuple[Stage, ...] = (
             BuiltinStage(self.view_for, self._find, config, self.savings),
             EntryStage(self.view_for, self._settle_for, self._options, self._links),
+            *((LimitStage(self.limiter),) if self.tenancy.is_open or config.limits != LimitsSection() else ()),
             MiddlewareStage(policy, self._tasks, self._edge.open_page),
             *((self._cache,) if self._cache is not None else ()),
             *((self._routes,) if config.groups else ()),
@@ -136,6 +162,32 @@ class Relay:
         )
         self.handle: Handler = join(self.stages)
         """Passes one call through the stages."""
+
+    # Who calls.
+
+    def knows(self, scope: Scope) -> bool:
+        """Whether nothing has to be looked up before a caller is served."""
+        return not self.tenancy.is_open or not scope.user or self.tenants.is_here(scope.user)
+
+    async def welcome(self, scope: Scope) -> None:
+        """Look up what a caller has, and have it run."""
+        if not self.knows(scope):
+            await self.tenants.arrive(scope.user, self.config.gateway.settle)
+        await in_slices(self._views.prepare(scope, self.snapshot))
+
+    async def in_thread(self, scope: Scope, thread: str) -> Scope:
+        """A caller in one of its threads."""
+        threads = self.tenancy.threads
+        return threads.known(scope, thread) or await threads.enter(scope, thread)
+
+    async def scope_of(self, user: str = "", thread: str = "", profile: str = "") -> Scope:
+        """The scope of a caller in this process, who is who they say."""
+        scope = Scope(user=user, profile=profile)
+        if thread:
+            scope = await self.in_thread(scope, thread)
+        if not self.knows(scope):
+            await self.welcome(scope)
+        return scope
 
     # Calls.
 
@@ -166,13 +218,13 @@ class Relay:
         """What is known at this moment."""
         return self._registry.snapshot
 
-    def view(self, profile: str = "") -> View:
-        """What the callers of a profile have, and what lists show them; without a name, those of `/mcp`."""
-        return self._views.of(profile, self._registry.snapshot)
+    def view(self, scope: Scope = EVERYONE) -> View:
+        """What a caller has, and what lists show them."""
+        return self._views.of(scope, self._registry.snapshot)
 
     def view_for(self, scope: Scope, caller: Caller) -> View:
         """What one caller has: as its profile has it, but for what servers show to this caller alone."""
-        return self._own_lists.view(scope, caller, self.config) or self.view(scope.profile)
+        return self._own_lists.view(scope, caller, self.config) or self.view(scope)
 
     async def listed_for(self, scope: Scope, caller: Caller, kind: Kind) -> View:
         """What a list shows one caller, after what it did on connections of its own."""
@@ -186,8 +238,8 @@ class Relay:
         await self._own_lists.refresh(call.scope, call.caller)
 
     def servers(self) -> list[ServerView]:
-        """Every server, and how it fares."""
-        return list(self.snapshot.servers.values())
+        """Every server, those of users included, and how it fares."""
+        return list(self.snapshot.all_servers.values())
 
     async def ready(self, seconds: float) -> None:
         """Wait until every server was reached or failed once, at most so long."""
@@ -257,7 +309,7 @@ class Relay:
         while True:
             self._news.clear()
             snapshot = self.snapshot
-            if any(self.view(profile).searching for profile in ("", *self.config.profiles)):
+            if any(self.view(Scope(profile=profile)).searching for profile in ("", *self.config.profiles)):
                 await self._searching.prepare(snapshot)
             await self._news.wait()
 
@@ -272,6 +324,10 @@ class Relay:
         """Hear which lists changed; call what is returned to stop."""
         return self._registry.listen(listener)
 
+    def on_owned_change(self, listener: OwnedChanged) -> Callable[[], None]:
+        """Hear whose own lists changed, and which; call what is returned to stop."""
+        return self._registry.listen_owned(listener)
+
     def on_heard(self, listener: Heard) -> Callable[[], None]:
         """Hear what servers say outside calls; call what is returned to stop."""
         self._hearers.append(listener)
@@ -284,7 +340,7 @@ class Relay:
 
     async def watch(self, uri: str, scope: Scope, caller: Caller) -> Reply:
         """Follow a resource that a caller has; its changes reach `on_heard`."""
-        if uri == CATALOGUE and self.view(scope.profile).resources:
+        if uri == CATALOGUE and self.view(scope).resources:
             return Reply(result=b"{}")  # whoever hears of changed lists hears of it
         if find_resource(uri, self.view_for(scope, caller).snapshot) is None:
             await self._own_lists.refresh(scope, caller, (Kind.RESOURCE, Kind.TEMPLATE))
@@ -326,7 +382,7 @@ class Relay:
 
     async def apply(self, config: Config) -> list[str]:
         """Take on another configuration; servers that did not change are not touched. Says what changed."""
-        config = dataclasses.replace(config, servers={**config.servers, **self._mounted})
+        config = dataclasses.replace(config, servers={**self._registered, **config.servers, **self._mounted})
         wanted = {name: spec for name, spec in config.servers.items() if spec.enabled}
         left = await self._fleet.dismiss(wanted)
         for name in left:
@@ -337,10 +393,21 @@ class Relay:
         came = self._fleet.enlist(wanted)
         self._join()
         self._views.configure(config)
+        self.limiter.configure(config.limits)
         self._registry.configure(config)
         await self._registry.published()
         news = [f"{'changed' if name in wanted else 'removed'} {name}" for name in left]
         return news + [f"added {name}" for name in came if name not in left]
+
+    async def _run_registered(self, specs: dict[str, ServerSpec]) -> None:
+        """Have everybody's registered servers run; what the configuration itself has counts more."""
+        own = {name: spec for name, spec in self.config.servers.items() if spec is not self._registered.get(name)}
+        self._registered = specs
+        await self.apply(dataclasses.replace(self.config, servers=own))
+
+    def configured(self) -> set[str]:
+        """Names that the configuration has taken."""
+        return {name for name in self.config.servers if name not in self._registered} | self.config.groups.keys()
 
     async def mount(self, server: MCPServerBase, name: str) -> None:
         """Take in a server of this process; what was started here is stopped when it is unmounted."""
@@ -430,6 +497,18 @@ class Relay:
         self._fleet.attach(pool)
         self._join()
 
+    async def start(self) -> None:
+        """Run what was registered, and hear of what is registered from now on."""
+        self.tenancy.on_change(self._tenancy_changed)
+        self._tasks.start(self.tenants.sweep(self._edge.is_present), name="users who left")
+        if self.tenancy.is_open:
+            await self._tenancy_changed(None)
+
+    async def _tenancy_changed(self, changes: Sequence[Change] | None) -> None:
+        if changes is None:
+            self._join()
+        await self.tenants.follow(changes)
+
     async def close(self) -> None:
         """End what is our own, and the servers that were mounted."""
         self.own_subscriptions.close()
@@ -439,13 +518,14 @@ class Relay:
 
 
 @asynccontextmanager
-async def open_relay(config: Config, edge: Edge) -> AsyncGenerator[Relay]:
+async def open_relay(config: Config, edge: Edge, tenancy: Tenancy) -> AsyncGenerator[Relay]:
     """A relay for the body; with it end all servers."""
     async with open_tasks() as tasks:
-        relay = Relay(config, tasks, edge)
+        relay = Relay(config, tasks, edge, tenancy)
         async with open_pool(relay.events()) as pool:
             relay.attach(pool)
             await relay.apply(config)
+            await relay.start()
             try:
                 yield relay
             finally:

@@ -222,7 +222,7 @@ class RunningHub:
 
     def view(self) -> View:
         """What its callers are shown."""
-        return View("", EMPTY_SNAPSHOT, tools=tuple(self.running.ask("shown", Entry)))
+        return View("", "", EMPTY_SNAPSHOT, tools=tuple(self.running.ask("shown", Entry)))
 
     @property
     def history(self) -> RunningHub:

@@ -92,7 +92,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _servers(options: argparse.Namespace) -> int:
-    from trunkline.gateway.admin import count
+    from trunkline.gateway.api.status import count
 
     config = config_to_look_at(options)
     views, words = look_at_servers(config, options.timeout)
@@ -171,7 +171,7 @@ async def _started(config: Config, seconds: float) -> tuple[list[ServerView], di
 
 def described(view: ServerView, words: str = "") -> dict[str, Any]:
     """A server for programs to read."""
-    from trunkline.gateway.admin import summary
+    from trunkline.gateway.api.status import summary
 
     return {**summary(view), **({"stderr": words[-2000:]} if words else {})}
 
@@ -200,7 +200,7 @@ def _print_statistics(told: dict[str, Any]) -> None:
 
 
 def _print_server(view: ServerView, words: str, *, detailed: bool) -> None:
-    from trunkline.gateway.admin import count
+    from trunkline.gateway.api.status import count
 
     print(f"{MARKS.get(view.state, '✗')} {view.name} [{view.state.value}] {counted(count(view, Kind.TOOL), 'tool')}")
     if view.reason:

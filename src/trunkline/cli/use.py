@@ -25,7 +25,7 @@ from trunkline.cli.show import WELL, described, look_at_servers
 from trunkline.cli.tools import description_of
 from trunkline.config.options import Config, SearchStrategy
 from trunkline.errors import ConfigError, TrunklineError, UnknownNameError, UnreachableError
-from trunkline.gateway.admin import count
+from trunkline.gateway.api.status import count
 from trunkline.gateway.local_api import find_tool
 from trunkline.model import Entry, Kind, ServerView, State
 from trunkline.tool import ToolResult

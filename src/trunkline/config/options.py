@@ -36,6 +36,8 @@ class GatewayConfig:
     """Where people reach Trunkline with a browser, such as `https://mcp.example.org`; default is where it listens."""
     users: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Callers that are kept apart, each with a token of its own: `ana = "${env:ANA_TOKEN}"`."""
+    allow_anonymous: bool = False
+    """On loopback, let callers in without a key although there are users."""
     allowed_hosts: tuple[str, ...] = ()
     """Further `Host` names to accept, such as `mcp.example.org` or `mcp.example.org:8443`; loopback ones always are."""
     allowed_origins: tuple[str, ...] = ()
@@ -355,6 +357,42 @@ class MiddlewareSection:
 
 
 @dataclass(frozen=True)
+class LimitsSection:
+    """`[limits]`: what each user may use, unless something else is said of the user or the thread; 0 sets no limit."""
+
+    calls_per_minute: float = 0.0
+    """Calls in a minute."""
+    calls_per_hour: float = 0.0
+    """Calls in an hour."""
+    key_calls_per_minute: float = 0.0
+    """Calls in a minute with one key."""
+    tokens_per_day: float = 0.0
+    """Tokens of answers in a day, as they are estimated."""
+    cost_per_day: float = 0.0
+    """Sum of the `cost_hint` of the tools that are called in a day."""
+    alert_at: float = 0.8
+    """Share of a limit after which an event tells that it is nearly reached."""
+    running_calls: int = 0
+    """Calls that may run at once."""
+    connections: int = 10
+    """Connections of one's own to servers; beyond it the one idle longest is closed."""
+    servers: int = 100
+    """Servers that a user may register."""
+    servers_per_thread: int = 0
+    """Servers that a thread may choose."""
+
+
+@dataclass(frozen=True)
+class StoreConfig:
+    """`[store]`: where people, their keys, servers and threads are kept. Nothing is made before somebody is added."""
+
+    url: str = field(default="", repr=False)
+    """`sqlite:///path`, or `postgresql://user@host/database` for several machines; default is a file in the home."""
+    key: str = field(default="", repr=False)
+    """The key of what it keeps secret, 64 hex digits; default is the file `seal.key` in the home."""
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything Trunkline was told."""
 
@@ -369,6 +407,8 @@ class Config:
     cache: CacheSection = field(default_factory=CacheSection)
     router: RouterSection = field(default_factory=RouterSection)
     batcher: BatcherSection = field(default_factory=BatcherSection)
+    limits: LimitsSection = field(default_factory=LimitsSection)
+    store: StoreConfig = field(default_factory=StoreConfig)
     home: Path = field(default_factory=lambda: default_home(os.environ))
     source: Path | None = None
 
@@ -391,6 +431,8 @@ SECTIONS: Mapping[str, type[Any]] = {
     "cache": CacheSection,
     "router": RouterSection,
     "batcher": BatcherSection,
+    "limits": LimitsSection,
+    "store": StoreConfig,
 }
 """Tables of the file that hold options of their own; each is a field of `Config`."""
 

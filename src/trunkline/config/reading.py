@@ -86,7 +86,7 @@ def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
     sections = {name: _section(name, _object(document.get(name, {}), name), env) for name in SECTIONS}
     tools = _tools(document.get("tools", {}), "tools")
     servers = {
-        name: _server(name, _object(spec, f"servers.{name}"), env, tools)
+        name: server_of(name, _object(spec, f"servers.{name}"), env, tools)
         for name, spec in _object(document.get("servers", {}), "servers").items()
     }
     groups = {
@@ -181,7 +181,7 @@ def _client_server(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -
         form = common_form(spec)
     except ValueError as error:
         raise ConfigError(f"servers.{name}: {error}.") from error
-    return _server(name, {**ours, **form}, env)
+    return server_of(name, {**ours, **form}, env)
 
 
 def _tools(value: Any, where: str) -> dict[str, dict[str, Any]]:
@@ -192,7 +192,7 @@ def _tools(value: Any, where: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _server(
+def server_of(
     name: str,
     spec: Mapping[str, Any],
     env: Mapping[str, str],
@@ -281,7 +281,7 @@ _MORE_THAN_0 = frozenset(
         "search.budget",
     )
 )
-_SHARES = frozenset(("router.retry_ratio", "router.eject_error_rate", "search.min_score"))
+_SHARES = frozenset(("limits.alert_at", "router.retry_ratio", "router.eject_error_rate", "search.min_score"))
 
 
 def _in_range(section: Any, where: str) -> Any:

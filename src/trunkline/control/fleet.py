@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from trunkline.config.options import ServerSpec
@@ -11,6 +11,7 @@ from trunkline.control.list_store import ListStore
 from trunkline.control.registry import Registry
 from trunkline.control.supervisor import Supervisor
 from trunkline.errors import UpstreamError
+from trunkline.model import owner_of
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection_key import ConnectionKey
 from trunkline.upstream.pool import Pool
@@ -43,8 +44,13 @@ class Fleet:
         leaving = [
             name
             for name, spec in self.specs.items()
-            if name not in wanted or wanted[name].fingerprint != spec.fingerprint
+            if not owner_of(name) and (name not in wanted or wanted[name].fingerprint != spec.fingerprint)
         ]
+        await self.end(leaving)
+        return leaving
+
+    async def end(self, leaving: Iterable[str]) -> None:
+        """End some servers."""
         for name in leaving:
             del self.specs[name]
             _, task = self._watched.pop(name)
@@ -52,27 +58,31 @@ class Fleet:
             await asyncio.gather(task, return_exceptions=True)
             await self.pool.remove(name)
             self._registry.remove(name)
-        return leaving
 
     def enlist(self, wanted: Mapping[str, ServerSpec]) -> list[str]:
         """Begin with those that are not there yet; says which."""
         coming = [name for name in wanted if name not in self.specs]
         self.specs.update(wanted)
-        for name in coming:
-            spec = wanted[name]
+        self.begin({name: wanted[name] for name in coming})
+        return coming
+
+    def begin(self, coming: Mapping[str, ServerSpec]) -> None:
+        """Begin with some servers."""
+        self.specs.update(coming)
+        for name, spec in coming.items():
             self._registry.add(spec)
             supervisor = Supervisor(spec, self.pool, self._registry, self._shelf, self._tasks)
             self._watched[name] = supervisor, self._tasks.start(supervisor.run(), name=f"server {name}")
-        return coming
 
     def supervisor(self, server: str) -> Supervisor | None:
         """Who looks after a server; nobody when it has left."""
         found = self._watched.get(server)
         return found[0] if found is not None else None
 
-    async def ready(self, seconds: float) -> None:
-        """Wait until every server was reached or failed once, at most so long."""
-        tries = [supervisor.first_try.wait() for supervisor, _ in self._watched.values()]
+    async def ready(self, seconds: float, names: Collection[str] | None = None) -> None:
+        """Wait until every server, or each of some, was reached or failed once, at most so long."""
+        watched = self._watched.items()
+        tries = [supervisor.first_try.wait() for name, (supervisor, _) in watched if names is None or name in names]
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*tries)

@@ -68,11 +68,11 @@ class History:
     def follow(self, snapshot: Snapshot) -> None:
         """Note the lists that are new in a snapshot, in the background; those that were not read wholly are left."""
         assert self._tasks is not None, "a history that follows snapshots owns tasks"
-        for name in self._seen.keys() - snapshot.servers.keys():
+        for name in self._seen.keys() - snapshot.all_servers.keys():
             del self._seen[name]
-        for name in self._lists.keys() - snapshot.servers.keys():
+        for name in self._lists.keys() - snapshot.all_servers.keys():
             del self._lists[name]
-        for name, view in snapshot.servers.items():
+        for name, view in snapshot.all_servers.items():
             if self._lists.get(name) is view.lists:
                 continue
             self._lists[name] = view.lists

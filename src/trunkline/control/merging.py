@@ -11,7 +11,7 @@ from operator import is_, is_not
 from typing import Any, cast
 
 from trunkline.config.options import Config
-from trunkline.model import NOTHING, Entry, Kind, Listing, Offer, ServerView, Snapshot, State
+from trunkline.model import NOTHING, Entry, Kind, Listing, Offer, ServerView, Snapshot, State, unit_name
 from trunkline.tool import NO_OPTIONS, Annotations, ToolOptions
 from trunkline.tools import annotations, builtin, names
 from trunkline.tools.convert.definition import hints_of
@@ -208,7 +208,7 @@ class _Plan:
     def shown(self, unit: str, name: str) -> str:
         """The name that a tool or a prompt has if nobody else wants it."""
         if self.prefix:
-            return names.prefixed(unit, name)
+            return names.prefixed(unit_name(unit), name)
         return name if self.bare else names.legal(name)
 
 

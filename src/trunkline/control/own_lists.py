@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 from trunkline.config.options import Config, ServerSpec
@@ -49,7 +49,7 @@ class OwnLists:
         self._by_set: dict[bytes, dict[str, tuple[Lists, Lists]]] = {}
         """By set of capabilities and server: what such a caller sees, and the lists that everybody saw then."""
         self._looking: dict[tuple[bytes, str], asyncio.Task[None]] = {}
-        self._made: OrderedDict[tuple[str, str], View] = OrderedDict()
+        self._made: OrderedDict[tuple[Hashable, ...], View] = OrderedDict()
         self._made_of: Snapshot | None = None
         self._varying: tuple[Snapshot | None, tuple[str, ...]] = None, ()
 
@@ -68,11 +68,11 @@ class OwnLists:
         if self._made_of is not base:
             self._made.clear()
             self._made_of = base
-        key = (owner if own else capabilities.decode(), scope.profile)
+        key = (owner if own else capabilities.decode(), scope.profile, scope.rules, scope.user, scope.overrides)
         view = self._made.get(key)
         if view is None:
             lists = {server: lists for server, (lists, _) in seen.items()} | own
-            view = dataclasses.replace(self._views.make(scope.profile, overlaid(base, lists, config)), own=True)
+            view = dataclasses.replace(self._views.make(scope, overlaid(base, lists, config)), own=True)
             self._made[key] = view
             if len(self._made) > MOST_VIEWS:
                 self._made.popitem(last=False)
@@ -124,7 +124,7 @@ class OwnLists:
             self._compare(key, reading)
 
     def _compare(self, key: ConnectionKey, reading: _Reading) -> None:
-        view = self._snapshot().servers.get(key.server)
+        view = self._snapshot().all_servers.get(key.server)
         everybodys: Lists = view.lists if view is not None else {}
         known = key.server in self._by_set.get(key.capabilities, {})
         differs = any(_differ(listing, everybodys.get(kind, Listing())) for kind, listing in reading.lists.items())

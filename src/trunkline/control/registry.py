@@ -6,12 +6,12 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from trunkline.config.options import Config, ServerSpec
 from trunkline.control.merging import Catalogue
-from trunkline.model import EMPTY_SNAPSHOT, Kind, Listing, ServerView, Snapshot, State
+from trunkline.model import EMPTY_SNAPSHOT, Kind, Listing, ServerView, Snapshot, State, owner_of
 from trunkline.tasks import Tasks, in_slices
 
 log = logging.getLogger("trunkline")
@@ -24,6 +24,8 @@ SHARE = 10
 
 Changed = Callable[[frozenset[Kind]], None]
 """Told which lists changed."""
+OwnedChanged = Callable[[str, frozenset[Kind]], None]
+"""Told whose own lists changed, and which."""
 
 
 class Registry:
@@ -33,6 +35,9 @@ class Registry:
         self._config, self._tasks, self._tell = config, tasks, published
         self.snapshot: Snapshot = EMPTY_SNAPSHOT
         self._catalogue = Catalogue()
+        self._owned: dict[str, _Owned] = {}
+        """What belongs to one user each."""
+        self._owned_listeners: list[OwnedChanged] = []
         self._views: dict[str, ServerView] = {}
         self._unknown: set[str] = set()
         """Servers of which nothing at all is known yet."""
@@ -48,7 +53,8 @@ class Registry:
 
     def add(self, spec: ServerSpec) -> None:
         """Show a server, of which nothing is known yet."""
-        self._views[spec.name] = ServerView(
+        owner = owner_of(spec.name)
+        self._views_of(owner)[spec.name] = ServerView(
             name=spec.name,
             transport=spec.kind,
             address=spec.address,
@@ -57,14 +63,16 @@ class Registry:
             concurrency=spec.concurrency,
             lasting=spec.lifecycle != "transient" or spec.kind != "stdio",
         )
-        self._unknown.add(spec.name)
-        self._note()
+        if not owner:  # nobody waits for what another user's servers will offer
+            self._unknown.add(spec.name)
+        self._note(owner=owner)
 
     def remove(self, server: str) -> None:
         """Forget a server."""
-        if self._views.pop(server, None) is not None:
+        owner = owner_of(server)
+        if self._views_of(owner).pop(server, None) is not None:
             self._unknown.discard(server)
-            self._note(Kind)
+            self._note(Kind, owner=owner)
 
     def configure(self, config: Config) -> None:
         """Show servers as the configuration says, and in its order, whenever they were added."""
@@ -81,7 +89,8 @@ class Registry:
 
     def update(self, server: str, *, told: Iterable[Kind] = (), **changes: Any) -> None:
         """Change what is known of a server, and tell of the lists that changed."""
-        view = self._views.get(server)
+        owner = owner_of(server)
+        view = self.view(server)
         if view is None:
             return
         if "lists" in changes:
@@ -89,17 +98,23 @@ class Registry:
         changed = dataclasses.replace(view, **changes)
         if changed == view and not told:
             return
-        self._views[server] = changed
-        if _is_unknown(changed):
+        self._views_of(owner)[server] = changed
+        if _is_unknown(changed) and not owner:
             self._unknown.add(server)
         else:
             self._unknown.discard(server)
         differing = (kind for kind in Kind if _items(view, kind) != _items(changed, kind))
-        self._note({*told, *(differing if (view.lists, view.state) != (changed.lists, changed.state) else ())})
+        known = (view.lists, view.state) == (changed.lists, changed.state)
+        self._note({*told, *(() if known else differing)}, owner=owner)
 
     def view(self, server: str) -> ServerView | None:
         """One server now."""
-        return self._views.get(server)
+        return self._views_of(owner_of(server)).get(server)
+
+    def listen_owned(self, listener: OwnedChanged) -> Callable[[], None]:
+        """Hear of changed lists that belong to one user; call what is returned to stop."""
+        self._owned_listeners.append(listener)
+        return lambda: self._owned_listeners.remove(listener) if listener in self._owned_listeners else None
 
     def listen(self, listener: Changed) -> Callable[[], None]:
         """Hear of changed lists; call what is returned to stop."""
@@ -127,9 +142,20 @@ class Registry:
                     log.warning("Nothing can be listed yet: still starting: %s.", ", ".join(sorted(self._unknown)))
                 return
 
-    def _note(self, told: Iterable[Kind] = ()) -> None:
+    def _views_of(self, owner: str) -> dict[str, ServerView]:
+        if not owner:
+            return self._views
+        if owner not in self._owned:
+            self._owned[owner] = _Owned()
+        return self._owned[owner].views
+
+    def _note(self, told: Iterable[Kind] = (), *, owner: str = "") -> None:
         self._changes += 1
-        self._told.update(told)
+        if owner:
+            self._owned[owner].changed = True
+            self._owned[owner].told.update(told)
+        else:
+            self._told.update(told)
         if self._unknown:
             self._settled.clear()
         if self._publishing is None:
@@ -143,7 +169,9 @@ class Registry:
                 changes, views, config, told = self._changes, dict(self._views), self._config, frozenset(self._told)
                 self._told.clear()
                 await in_slices(self._catalogue.prepare(views, config))
-                self.snapshot = self._catalogue.join(views, config, self.snapshot.version + 1)
+                owned, heard = await self._join_owned(config)
+                joined = self._catalogue.join(views, config, self.snapshot.version + 1)
+                self.snapshot = dataclasses.replace(joined, owned=owned) if owned else joined
                 self._done = changes
                 self._tell(self.snapshot)
                 known = not any(_is_unknown(view) for view in views.values())
@@ -152,11 +180,29 @@ class Registry:
                 self._pulse()
                 for listener in list(self._listeners) if told else ():
                     listener(told)
+                for owner, kinds in heard.items():
+                    for listener in list(self._owned_listeners):
+                        listener(owner, kinds)
                 ended = time.monotonic()
                 self._next = ended + min(max(SHARE * (ended - began), SHORTEST_PAUSE), LONGEST_PAUSE)
         finally:
             self._publishing = None
             self._pulse()
+
+    async def _join_owned(self, config: Config) -> tuple[Mapping[str, Snapshot], dict[str, frozenset[Kind]]]:
+        """What users have of their own, and which lists of whom changed."""
+        heard: dict[str, frozenset[Kind]] = {}
+        for owner, owned in list(self._owned.items()):
+            if not owned.changed:
+                continue
+            heard[owner], owned.changed = frozenset(owned.told), False
+            owned.told.clear()
+            await in_slices(owned.join(config))
+            if not owned.views:
+                del self._owned[owner]
+        if not heard:
+            return self.snapshot.owned, heard
+        return {owner: owned.snapshot for owner, owned in self._owned.items()}, heard
 
     async def _pause(self) -> None:
         """Let what comes together come, unless somebody waits for it."""
@@ -170,6 +216,25 @@ class Registry:
     def _pulse(self) -> None:
         news, self._news = self._news, asyncio.Event()
         news.set()
+
+
+class _Owned:
+    """The servers of one user, joined among themselves: they change nothing for anybody else."""
+
+    def __init__(self) -> None:
+        self.views: dict[str, ServerView] = {}
+        self.snapshot = EMPTY_SNAPSHOT
+        self.changed = False
+        self.told: set[Kind] = set()
+        self._catalogue = Catalogue()
+
+    def join(self, config: Config) -> Iterator[None]:
+        """Make the user's snapshot anew, step by step; names always begin with the server's."""
+        gateway = dataclasses.replace(config.gateway, namespace="always")
+        own = Config(gateway=gateway, annotations=config.annotations, home=config.home)
+        views = dict(self.views)
+        yield from self._catalogue.prepare(views, own)
+        self.snapshot = self._catalogue.join(views, own, self.snapshot.version + 1)
 
 
 def _kept(before: Mapping[Kind, Listing], lists: Mapping[Kind, Listing]) -> Mapping[Kind, Listing]:

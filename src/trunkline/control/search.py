@@ -228,12 +228,12 @@ class ToolSearch:
     def _changes(self, index: SearchIndex[Entry], snapshot: Snapshot) -> Iterator[None]:
         """Take over what is offered otherwise than before, a tool at a time."""
         known = self._offers
-        gone = known.keys() - snapshot.offers.keys()
-        for server in [*gone, *(name for name, now in snapshot.offers.items() if known.get(name) is not now)]:
-            before, now = known.get(server, _NONE), snapshot.offers.get(server, _NONE)
+        gone = known.keys() - snapshot.all_offers.keys()
+        for server in [*gone, *(name for name, now in snapshot.all_offers.items() if known.get(name) is not now)]:
+            before, now = known.get(server, _NONE), snapshot.all_offers.get(server, _NONE)
             yield from index.update(_keyed(now), _keyed(before))
             known[server] = now
-        self._offers = dict(snapshot.offers)
+        self._offers = dict(snapshot.all_offers)
 
     def _admitted(
         self,
@@ -272,7 +272,7 @@ class ToolSearch:
 
     def _text(self, key: str, entry: Entry) -> ToolText:
         """What is searched: the tool under its own name, with what its server calls itself."""
-        view = self._newest.servers.get((entry.members or (entry.server,))[0])
+        view = self._newest.all_servers.get((entry.members or (entry.server,))[0])
         info = decode_object(view.introduction.info) if view is not None and view.introduction is not None else {}
         return text_of(key, entry, server_title=info.get("title"))
 

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from trunkline.config.options import Config, ProfileSpec
 from trunkline.control.merging import Joiner, pattern, renamed
 from trunkline.errors import UnknownNameError
-from trunkline.model import Entry, Kind, Offer, PerOffer, Snapshot, View
+from trunkline.model import NOTHING, Entry, Kind, Offer, PerOffer, Rule, Scope, Snapshot, View, unit_name
 from trunkline.tools import builtin, names
+from trunkline.tools.names import server_prefix
 from trunkline.tools.patterns import Glob
 from trunkline.wire.members import encode
+
+MOST = 1_000
+"""Kinds of callers whose views are kept; those longest unused are made anew when they come."""
+
+
+@dataclass(frozen=True)
+class Audience:
+    """Callers who see the same: what they are told differs by nothing else."""
+
+    profile: str = ""
+    rules: tuple[Rule, ...] = ()
+    lists_all: bool = False
+    """They are shown every tool, and never search."""
+    owner: str = ""
+    """The user, where that one has servers of their own."""
 
 
 class Views:
@@ -19,32 +37,48 @@ class Views:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._profiles: dict[str, _Profile] = {}
-        self._made: dict[str, View] = {}
+        self._seers: OrderedDict[Audience, _Seer] = OrderedDict()
+        self._made: dict[tuple[object, ...], View] = {}
         self._version = -1
 
     def configure(self, config: Config) -> None:
         """Show things as another configuration says."""
         self._config = config
-        self._profiles.clear()
+        self._seers.clear()
         self._version = -1
 
-    def of(self, profile: str, snapshot: Snapshot) -> View:
-        """What callers of a profile see now; the empty name stands for `/mcp` itself."""
+    def of(self, scope: Scope, snapshot: Snapshot) -> View:
+        """What a caller sees now."""
         if snapshot.version != self._version:
             self._made.clear()
             self._version = snapshot.version
-        view = self._made.get(profile)
+        owner = scope.user if snapshot.owned and scope.user in snapshot.owned else ""
+        key = (scope.profile, scope.rules, scope.overrides.disable_tool_search, owner)
+        view = self._made.get(key)
         if view is None:
-            found = self._profiles.get(profile)
-            if found is None:
-                found = self._profiles[profile] = _Profile(self._spec(profile), self._config.gateway.expose_limit)
-            view = self._made[profile] = found.view(snapshot)
+            view = self._made[key] = self._seer(Audience(*key)).view(snapshot)
         return view
 
-    def make(self, profile: str, snapshot: Snapshot) -> View:
-        """What callers of a profile see of a snapshot that is not everybody's."""
-        return _Profile(self._spec(profile), self._config.gateway.expose_limit).view(snapshot)
+    def make(self, scope: Scope, snapshot: Snapshot) -> View:
+        """What a caller sees of a snapshot that is not everybody's."""
+        audience = _audience(scope, snapshot)
+        return _Seer(audience, self._spec(audience.profile), self._config.gateway.expose_limit).view(snapshot)
+
+    def prepare(self, scope: Scope, snapshot: Snapshot) -> Iterator[None]:
+        """Do what costs most of a first look, step by step."""
+        audience = _audience(scope, snapshot)
+        if audience not in self._seers:
+            yield from self._seer(audience).prepare(snapshot)
+
+    def _seer(self, audience: Audience) -> _Seer:
+        found = self._seers.get(audience)
+        if found is None:
+            spec = self._spec(audience.profile)
+            found = self._seers[audience] = _Seer(audience, spec, self._config.gateway.expose_limit)
+            if len(self._seers) > MOST:
+                self._seers.popitem(last=False)
+        self._seers.move_to_end(audience)
+        return found
 
     def _spec(self, profile: str) -> ProfileSpec:
         gateway = self._config.gateway
@@ -54,28 +88,40 @@ class Views:
         return dataclasses.replace(spec, expose=spec.expose or gateway.expose, pinned=spec.pinned or gateway.pinned)
 
 
-class _Profile:
-    """Makes the views of one profile; of offers that did not change it keeps what it made."""
+def _audience(scope: Scope, snapshot: Snapshot) -> Audience:
+    owner = scope.user if scope.user in snapshot.owned else ""
+    return Audience(scope.profile, scope.rules, scope.overrides.disable_tool_search, owner)
 
-    def __init__(self, spec: ProfileSpec, limit: int) -> None:
-        self._spec, self._limit = spec, limit
-        self._allowed, self._hides, self._pinned = frozenset(spec.servers), _matcher(spec.hidden), _matcher(spec.pinned)
-        self._narrowed = PerOffer(self._without_hidden)
+
+class _Seer:
+    """Makes the views of one audience; of offers that did not change it keeps what it made."""
+
+    def __init__(self, audience: Audience, spec: ProfileSpec, limit: int) -> None:
+        self._audience, self._spec, self._limit = audience, spec, limit
+        self._hides, self._pinned = _matcher(spec.hidden), _matcher(spec.pinned)
+        self._rules = [(rule, _matcher(rule.tools) if rule.tools else None) for rule in audience.rules]
+        self._narrows = bool(spec.servers or spec.hidden or audience.rules)
+        self._narrowed = PerOffer(self._permitted)
         self._kept = PerOffer(self._listed)
         self._joiner = Joiner()
 
     def view(self, snapshot: Snapshot) -> View:
         """What its callers see at one moment."""
-        spec = self._spec
-        if spec.servers or spec.hidden:
-            snapshot = self._narrow(snapshot)
+        profile = self._spec.name
+        owned = snapshot.owned.get(self._audience.owner) if self._audience.owner else None
+        if self._narrows:
+            snapshot = self._narrow(snapshot, owned)
+        elif owned is not None:
+            snapshot = _with_owned(snapshot, owned)
+        elif snapshot.owned:
+            snapshot = dataclasses.replace(snapshot, owned=NOTHING, meant={})
         if not self._searches(snapshot):
-            return View(spec.name, snapshot, tools=tuple(snapshot.tools.values()))
+            return View(self._audience, profile, snapshot, tools=tuple(snapshot.tools.values()))
         snapshot = _out_of_the_way(snapshot)
         kept = [entry for found in self._kept.over(snapshot.offers.values()) for entry in found]
-        units = [offer.server for offer in snapshot.offers.values() if offer.tools]
+        units = [unit_name(offer.server) for offer in snapshot.offers.values() if offer.tools]
         tools = [_own(item, "name") for item in builtin.definitions(units)]
-        view = View(spec.name, snapshot, searching=True, tools=(*tools, *kept))
+        view = View(self._audience, profile, snapshot, searching=True, tools=(*tools, *kept))
         if snapshot.bare:
             return view  # a server that stands alone speaks for itself about resources
         return dataclasses.replace(
@@ -84,45 +130,122 @@ class _Profile:
             templates=tuple(_own(item, "uriTemplate") for item in builtin.TEMPLATES),
         )
 
+    def prepare(self, snapshot: Snapshot) -> Iterator[None]:
+        """Look at each offer, one at a step."""
+        if self._narrows:
+            for offer in self._allowed(snapshot, snapshot.owned.get(self._audience.owner)):
+                self._narrowed.of(offer)
+                yield
+
     def _searches(self, snapshot: Snapshot) -> bool:
+        if self._audience.lists_all:
+            return False
         if self._spec.expose != "auto":
             return self._spec.expose == "search"
         if snapshot.bare and not builtin.NAMES.isdisjoint(snapshot.tools):
             return False  # its own tools keep their names, however many there are
         return sum(offer.for_models for offer in snapshot.offers.values()) > self._limit
 
-    def _narrow(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with what the profile has. What it has not does not exist for its callers, under any name."""
-        allowed = self._allowed
-        offers = [offer for offer in snapshot.offers.values() if not allowed or offer.server in allowed]
+    def _narrow(self, snapshot: Snapshot, owned: Snapshot | None) -> Snapshot:
+        """The snapshot with what the audience has. What it has not does not exist for its callers, under any name."""
+        offers = self._allowed(snapshot, owned)
         reached = {server for offer in offers for server in (offer.server, *offer.members)}
         narrowed = {offer.server: offer for offer in self._narrowed.over(offers)}
+        servers = {**snapshot.servers, **owned.servers} if owned is not None else snapshot.servers
         return dataclasses.replace(
             snapshot,
-            servers={
-                name: view
-                for name, view in snapshot.servers.items()
-                if not allowed or name in allowed or name in reached
-            },
+            servers={name: view for name, view in servers.items() if name in reached or self._allows(unit_name(name))},
             offers=narrowed,
             **self._joiner.joined(narrowed.values()),
-            bare="",  # nobody answers for what the profile has not
+            owned=NOTHING,
+            bare="",  # nobody answers for what the audience has not
             meant={},
         )
 
-    def _without_hidden(self, offer: Offer) -> Offer:
-        kept = {name: tool for name, tool in offer.tools.items() if not self._hidden(tool)}
+    def _allowed(self, snapshot: Snapshot, owned: Snapshot | None) -> list[Offer]:
+        offers = _offers_with(snapshot, owned) if owned is not None else snapshot.offers
+        return [offer for offer in offers.values() if self._allows(unit_name(offer.server))]
+
+    def _allows(self, unit: str) -> bool:
+        if self._spec.servers and unit not in self._spec.servers:
+            return False
+        return all(
+            (rule.servers is None or unit in rule.servers) and unit not in rule.hidden for rule in self._audience.rules
+        )
+
+    def _permitted(self, offer: Offer) -> Offer:
+        kept = {name: tool for name, tool in offer.tools.items() if not self._hidden(tool) and self._permits(tool)}
         return offer if len(kept) == len(offer.tools) else Offer(offer.server, {**offer.tables, Kind.TOOL: kept})
+
+    def _permits(self, tool: Entry) -> bool:
+        names = (tool.shown, tool.name, f"{unit_name(tool.server)}__{tool.name}")
+        return all(
+            (fits is None or any(map(fits, names))) and (not rule.read_only or tool.annotations.read_only_hint is True)
+            for rule, fits in self._rules
+        )
 
     def _hidden(self, tool: Entry) -> bool:
         # Names change when servers come and go; what was hidden under one must not appear under another.
-        return any(map(self._hides, (tool.shown, tool.name, f"{tool.server}__{tool.name}")))
+        return any(map(self._hides, (tool.shown, tool.name, f"{unit_name(tool.server)}__{tool.name}")))
 
     def _listed(self, offer: Offer) -> list[Entry]:
         """What is listed even where callers search."""
         if not self._spec.pinned and not offer.for_some:
             return []
         return [tool for tool in offer.tools.values() if tool.app_only or self._pinned(tool.shown)]
+
+
+def _offers_with(snapshot: Snapshot, owned: Snapshot) -> dict[str, Offer]:
+    """Everybody's offers with a user's own, which stand before one of everybody's that has the same name."""
+    names = set(map(unit_name, owned.offers))
+    return {**owned.offers, **{name: offer for name, offer in snapshot.offers.items() if name not in names}}
+
+
+def _with_owned(snapshot: Snapshot, owned: Snapshot) -> Snapshot:
+    """What a user has: what everybody has, and over it what is theirs, without a copy of the former."""
+    offers = _offers_with(snapshot, owned)
+    hidden = [offer for name, offer in snapshot.offers.items() if name not in offers]
+    names = set(map(unit_name, owned.servers))
+
+    def layered(kind: Kind, top: Mapping[str, Entry], base: Mapping[str, Entry]) -> Layered:
+        return Layered(top, base, frozenset(name for offer in hidden for name in offer.table(kind)))
+
+    gone = {id(entry) for offer in hidden for entry in offer.table(Kind.TEMPLATE).values()}
+    return dataclasses.replace(
+        snapshot,
+        servers={**{name: view for name, view in snapshot.servers.items() if name not in names}, **owned.servers},
+        offers=offers,
+        tools=layered(Kind.TOOL, owned.tools, snapshot.tools),
+        prompts=layered(Kind.PROMPT, owned.prompts, snapshot.prompts),
+        resources=layered(Kind.RESOURCE, owned.resources, snapshot.resources),
+        templates=(*owned.templates, *(entry for entry in snapshot.templates if id(entry) not in gone)),
+        owned=NOTHING,
+        bare="",
+        prefixes=snapshot.prefixes | {server_prefix(name) for name in names},
+        meant={},
+    )
+
+
+class Layered(Mapping[str, Entry]):
+    """A table over another, some of whose entries are hidden; neither is copied."""
+
+    def __init__(self, top: Mapping[str, Entry], base: Mapping[str, Entry], hidden: frozenset[str]) -> None:
+        self._top, self._base, self._hidden = top, base, hidden | (top.keys() & base.keys())
+
+    def __getitem__(self, name: str) -> Entry:
+        found = self._top.get(name)
+        if found is None:
+            if name in self._hidden:
+                raise KeyError(name)
+            found = self._base[name]
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._top
+        yield from (name for name in self._base if name not in self._hidden)
+
+    def __len__(self) -> int:
+        return len(self._top) + len(self._base) - len(self._hidden)
 
 
 def _out_of_the_way(snapshot: Snapshot) -> Snapshot:

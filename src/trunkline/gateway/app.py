@@ -9,8 +9,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from trunkline.config.options import GatewayConfig
-from trunkline.errors import RefusedError, TrunklineError
-from trunkline.gateway import admin, local_api, pages
+from trunkline.errors import RefusedError, StoreError, TrunklineError
+from trunkline.gateway import local_api, pages
+from trunkline.gateway.api import people, servers, status, threads, tools
+from trunkline.gateway.api.routes import PATH as API
+from trunkline.gateway.api.routes import Api
 from trunkline.gateway.guard import Guard
 from trunkline.gateway.mcp.errors import error_of, status_of
 from trunkline.gateway.mcp.legacy import LegacyEdge
@@ -23,21 +26,24 @@ from trunkline.gateway.request import JSON, Headers, Request
 from trunkline.model import Scope, State
 from trunkline.relay import Edge, Relay
 from trunkline.tasks import Tasks, open_tasks
+from trunkline.tenancy.tenancy import Tenancy
 from trunkline.wire.envelope import Message, error_object, read_caller_message, read_params, write_error
 from trunkline.wire.era import LEGACY_VERSIONS
 from trunkline.wire.members import encode
-from trunkline.wire.meta import is_modern
+from trunkline.wire.meta import THREAD_MARK, is_modern, take_thread
 
 log = logging.getLogger("trunkline")
 
+THREAD_HEADER = b"trunkline-thread"
+"""Names the caller's thread, where its `_meta` does not."""
 _LEGACY = frozenset(version.encode() for version in LEGACY_VERSIONS)
 
 
 class Doors:
     """Where callers come in; there before the relay, which reaches them through its `edge`."""
 
-    def __init__(self, gateway: GatewayConfig, address: str) -> None:
-        self.guard = Guard(gateway)
+    def __init__(self, gateway: GatewayConfig, address: str, tenancy: Tenancy) -> None:
+        self.guard = Guard(gateway, tenancy.people)
         self.pages = AnswerPages(gateway.public_url.rstrip("/") or address, self.guard.whose)
         self.sessions = Sessions(
             most=gateway.max_sessions, idle=gateway.session_idle, question_timeout=gateway.question_timeout
@@ -58,6 +64,17 @@ class App:
         lists = Lists(gateway.page_size, relay.savings)
         self._modern = ModernEdge(relay, lists, tasks, self._subscribers)
         self.legacy = LegacyEdge(relay, gateway, doors.sessions, lists, tasks, self._subscribers)
+        self._api = Api(
+            [
+                *status.routes(relay),
+                *servers.routes(relay),
+                *tools.routes(relay),
+                *people.routes(relay.tenancy.people),
+                *threads.routes(relay.tenancy.threads, relay.config.limits.servers_per_thread),
+            ]
+        )
+        relay.tenancy.people.on_change(self._admissions_changed)
+        relay.tenancy.threads.on_change(self._thread_changed)
         self.draining = False
 
     async def __call__(self, request: Request) -> None:
@@ -66,11 +83,12 @@ class App:
             if request.path == "/mcp" or request.path.startswith("/mcp/"):
                 await self._mcp(request)
             elif request.path.startswith(pages.PATH):
-                self._pages(request)
+                await self._pages(request)
             elif request.path == local_api.PATH:
                 await self._local(request)
-            elif request.path.startswith(admin.PATH):
-                self._admin(request)
+            elif request.path.startswith(API):
+                if await self._let_in(request):
+                    await self._api(request)
             else:
                 self._other(request)
         except RefusedError as error:
@@ -87,28 +105,50 @@ class App:
         self.draining = True
         self._subscribers.drain()
 
-    def _let_in(self, request: Request) -> bool:
-        """Note whose request it is, or refuse it: the one place where a scope is made of what a caller sent."""
-        user = self._guard.authorize(request.headers)
-        if user is None:
+    async def _let_in(self, request: Request) -> bool:
+        """Note whose request it is, or refuse it: the one place where it is said whose call a call is."""
+        try:
+            scope = await self._guard.admit(request.headers)
+        except StoreError as error:  # nobody can be asked: the answer is no
+            request.answer(503, error_object(error.code, str(error)), [(b"retry-after", b"1"), JSON])
+            return False
+        if scope is None:
             challenge: Headers = [(b"www-authenticate", b"Bearer"), JSON]
             request.answer(401, error_object(-32001, "A valid bearer token is needed."), challenge)
             return False
-        if user:
-            request.scope = Scope(user=user)
+        request.scope = scope
         return True
 
-    def _admin(self, request: Request) -> None:
-        if self._let_in(request):
-            admin.answer(self._relay, request)
+    def _admissions_changed(self, user: str, key: str, now: Scope | None) -> None:
+        """What a key gives is another, or nothing: what was opened with it ends."""
+
+        def is_gone(scope: Scope) -> bool:
+            if not key:
+                return bool(scope.key) and scope.user == user
+            return scope.key == key and (now is None or not _same_rights(scope, now))
+
+        self.legacy.end(is_gone)
+        self._subscribers.drain(is_gone)
 
     async def _local(self, request: Request) -> None:
         if not self._guard.is_local(request.headers):
             raise RefusedError("Only commands of whoever runs the gateway are answered here.", status=403)
         await local_api.answer(self._relay, request)
 
+    def _thread_changed(self, user: str, thread: str) -> None:
+        """What exists in a thread is another: sessions in it end, and begin anew with what it has."""
+
+        def is_in_it(scope: Scope) -> bool:
+            return bool(scope.thread) and ((scope.user, scope.thread) == (user, thread) or not thread)
+
+        self.legacy.end(is_in_it)
+        self._subscribers.drain(is_in_it)
+
     async def _mcp(self, request: Request) -> None:
-        if not self._let_in(request):
+        scope = self._guard.known(request.headers)
+        if scope is not None:
+            request.scope = scope
+        elif not await self._let_in(request):
             return
         patience = request.headers.get(local_api.PATIENCE)
         if patience is not None and self._guard.is_local(request.headers):
@@ -116,8 +156,13 @@ class App:
         if self.draining:
             request.answer(503, b"", [(b"retry-after", b"1")])
             return
+        thread = request.headers.get(THREAD_HEADER)
+        if thread is not None:
+            request.thread = thread.decode("latin-1")
         if request.path != "/mcp":
-            request.scope = dataclasses.replace(request.scope, profile=self._profile(request.path))
+            request.scope = self._at_profile(request)
+        if not self._relay.knows(request.scope):
+            await self._relay.welcome(request.scope)
         version = request.headers.get(b"mcp-protocol-version", b"")
         if request.method != "POST":
             await self._listen(request, version)
@@ -128,6 +173,9 @@ class App:
         try:
             message = read_caller_message(request.body)
             params = read_params(message)
+            if THREAD_MARK in params.get("_meta", b""):
+                request.thread, params = take_thread(params)
+                message.params = b""
             modern = (version and version not in _LEGACY) or is_modern(params)
             await (self._modern if modern else self.legacy).post(message, params, request)
         except TrunklineError as error:
@@ -143,12 +191,12 @@ class App:
         else:
             raise RefusedError(f"There is nothing to {request.method} here.", status=405)
 
-    def _profile(self, path: str) -> str:
-        """The profile that an address names; nothing is served at one that names none."""
-        name = path.removeprefix("/mcp/")
-        if name not in self._relay.config.profiles:
+    def _at_profile(self, request: Request) -> Scope:
+        """The caller at the profile that an address names; nothing is served at one that names none, or not theirs."""
+        name, own = request.path.removeprefix("/mcp/"), request.scope.profile
+        if name not in self._relay.config.profiles or (own and own != name):
             raise RefusedError("There is no such profile.", status=404, hint="MCP is at /mcp.")
-        return name
+        return dataclasses.replace(request.scope, profile=name)
 
     def _other(self, request: Request) -> None:
         if request.path not in ("/healthz", "/readyz"):
@@ -159,11 +207,11 @@ class App:
             request.answer(200, b'{"status":"ok"}', [JSON])
             return
         views = self._relay.servers()
-        status = "draining" if self.draining else _readiness({view.state for view in views} - {State.STOPPED})
-        body: dict[str, object] = {"status": status}
-        if self._guard.authorize(request.headers) is not None:
+        word = "draining" if self.draining else _readiness({view.state for view in views} - {State.STOPPED})
+        body: dict[str, object] = {"status": word}
+        if self._guard.known(request.headers) is not None:
             body["servers"] = {view.name: {"state": view.state.value, "reason": view.reason} for view in views}
-        request.answer(200 if status == "ready" else 503, encode(body), [JSON])
+        request.answer(200 if word == "ready" else 503, encode(body), [JSON])
 
 
 def _readiness(states: set[State]) -> str:
@@ -179,6 +227,12 @@ async def open_app(relay: Relay, gateway: GatewayConfig, doors: Doors) -> AsyncG
     async with open_tasks() as tasks:
         tasks.start(relay.keep_index(), name="index of tools")
         yield App(relay, gateway, doors, tasks)
+
+
+def _same_rights(scope: Scope, now: Scope) -> bool:
+    """Whether a scope, which may be in a thread, is still what its key gives."""
+    same = (scope.user, scope.role, scope.limits) == (now.user, now.role, now.limits)
+    return same and scope.rules[: len(now.rules)] == now.rules and (not now.profile or scope.profile == now.profile)
 
 
 def _refuse(request: Request, error: TrunklineError, id: bytes) -> None:

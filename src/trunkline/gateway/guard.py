@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import ConfigError, RefusedError
 from trunkline.gateway.request import Request
+from trunkline.model import EVERYONE, Scope
+from trunkline.tenancy.people import People
 from trunkline.wire.era import HEADER_MISMATCH
 
 LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -26,8 +28,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_exposure(gateway: GatewayConfig) -> None:
-    """Refuse to listen beyond this machine without a token, or with one that is easily guessed."""
+def check_exposure(gateway: GatewayConfig, *, people: bool = False) -> None:
+    """Refuse to listen beyond this machine without a token or users, or with one that is easily guessed."""
     tokens = [token for token in (gateway.token, *gateway.users.values()) if token]
     for token in tokens:
         if len(token) < 16:
@@ -36,27 +38,28 @@ def check_exposure(gateway: GatewayConfig) -> None:
             raise ConfigError("The gateway's token looks like a placeholder.", hint="Take a random one.")
     if len(set(tokens)) < len(tokens) or len(tokens) < len(gateway.users):
         raise ConfigError("Two users share a token, or one has none.", hint="Give each its own.")
-    if not tokens and not is_loopback(gateway.host):
+    if not tokens and not people and not is_loopback(gateway.host):
         raise ConfigError(
             f"Trunkline does not listen on {gateway.host} without a token: anyone could use your tools.",
-            hint="Set TRUNKLINE_GATEWAY_TOKEN, or listen on 127.0.0.1.",
+            hint="Set TRUNKLINE_GATEWAY_TOKEN, or `trunkline user add` somebody, or listen on 127.0.0.1.",
         )
 
 
 class Guard:
     """Checks every request before anything of it is looked at."""
 
-    def __init__(self, gateway: GatewayConfig) -> None:
+    def __init__(self, gateway: GatewayConfig, people: People) -> None:
+        self._people, self._anonymous = people, gateway.allow_anonymous and is_loopback(gateway.host)
         self.key = secrets.token_urlsafe(32)
         """Lets in commands of whoever runs the gateway, who alone can read where it is announced."""
-        tokens = {token: user for user, token in gateway.users.items()}
+        tokens = {token: Scope(user=user, role="member") for user, token in gateway.users.items()}
         if gateway.token:
-            tokens[gateway.token] = ""
-        if tokens:
-            tokens[self.key] = ""
-        self._users = {_digest(token.encode()): user for token, user in tokens.items()}
+            tokens[gateway.token] = EVERYONE
+        self._locked = bool(tokens)
+        tokens[self.key] = EVERYONE
+        self._configured = {_digest(token.encode()): scope for token, scope in tokens.items()}
         self._hosts = LOOPBACK_NAMES | {host.lower() for host in gateway.allowed_hosts}
-        if not gateway.allowed_hosts and not is_loopback(gateway.host) and self._users:
+        if not gateway.allowed_hosts and not is_loopback(gateway.host):
             # The token already keeps a rebound page out, and we cannot know under which names we are reached.
             self._hosts = None
         self._origins = frozenset(origin.lower().rstrip("/") for origin in gateway.allowed_origins)
@@ -84,21 +87,38 @@ class Guard:
         if origin is not None and not self._origin_allowed(origin.decode("latin-1")):
             raise RefusedError("Requests from this origin are not accepted.", status=403, hint="See `allowed_origins`.")
 
-    def authorize(self, headers: Mapping[bytes, bytes]) -> str | None:
-        """Whose request it is; `None` when a token is wanted and none that we know was sent."""
-        if not self._users:
-            return ""
-        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+    def known(self, headers: Mapping[bytes, bytes]) -> Scope | None:
+        """Whose request it is, if nothing must be looked up for that; `None` when it must, or nobody is known."""
+        token = headers.get(b"authorization")
+        if token is None or not (self._locked or self._people.anybody):
+            return None if self._wants_key else EVERYONE
+        scheme, _, token = token.partition(b" ")
+        if scheme.lower() != b"bearer":
+            return None
+        token = token.strip()
         # Looked up by digest, so that how long it takes says nothing about how much of a guess was right.
-        return self._users.get(_digest(token.strip())) if scheme.lower() == b"bearer" else None
+        return self._configured.get(_digest(token)) or self._people.known(token)
+
+    async def admit(self, headers: Mapping[bytes, bytes]) -> Scope | None:
+        """Whose request it is; `None` when a key is wanted and none that we know was sent."""
+        scope = self.known(headers)
+        if scope is None and self._people.anybody:
+            scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+            scope = await self._people.admit(token.strip()) if scheme.lower() == b"bearer" else None
+        return scope
 
     def is_local(self, headers: Mapping[bytes, bytes]) -> bool:
         """Whether a command of whoever runs the gateway sent this."""
         return hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + self.key.encode())
 
-    def whose(self, token: str) -> str | None:
-        """The user that a token belongs to."""
-        return self._users.get(_digest(token.encode()))
+    async def whose(self, token: str) -> str | None:
+        """The user that a key belongs to."""
+        scope = await self.admit({b"authorization": b"Bearer " + token.encode()})
+        return scope.user if scope is not None else None
+
+    @property
+    def _wants_key(self) -> bool:
+        return self._locked or (self._people.anybody and not self._anonymous)
 
     def _host_allowed(self, host: str) -> bool:
         if self._hosts is None:

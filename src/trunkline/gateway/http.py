@@ -216,6 +216,7 @@ class Connection(asyncio.Protocol):
         body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         method = self._parser.get_method().decode("latin-1")
         request = Request(self, method, unquote(path) if "%" in path else path, self._headers, body)
+        request.url = self._url
         request.repeated = self._repeated
         self._parts = []
         if not self._parser.should_keep_alive() or self._server.draining:

@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from email.message import EmailMessage
@@ -51,7 +51,7 @@ class _Open:
 class AnswerPages:
     """Open questions by the secret part of their address; each is answered once, by the person it was meant for."""
 
-    def __init__(self, base: str, whose: Callable[[str], str | None] | None) -> None:
+    def __init__(self, base: str, whose: Callable[[str], Awaitable[str | None]] | None) -> None:
         self._base, self._whose = base, whose
         self._open: dict[str, _Open] = {}
 
@@ -68,7 +68,7 @@ class AnswerPages:
         self._open[key] = _Open(request, user, ended, answer)
         return f"{self._base}{PATH}{key}", answer
 
-    def __call__(self, request: Request) -> None:
+    async def __call__(self, request: Request) -> None:
         """Show the page, or take what it sends."""
         found = self._open.get(request.path.removeprefix(PATH))
         if found is None or found.answer.done():
@@ -76,16 +76,18 @@ class AnswerPages:
         elif request.method == "GET":
             request.answer(200, self._form(found), PAGE)
         elif request.method == "POST":
-            self._take(request, found)
+            await self._take(request, found)
         else:
             raise RefusedError(f"There is nothing to {request.method} here.", status=405)
 
-    def _take(self, request: Request, found: _Open) -> None:
+    async def _take(self, request: Request, found: _Open) -> None:
         fields, files = _sent(request)
         token = fields.get("trunkline-token", [""])[0]
-        if found.user and (self._whose is None or self._whose(token) != found.user):
+        if found.user and (self._whose is None or await self._whose(token) != found.user):
             request.answer(403, self._form(found, "This question is for somebody else, or the token is wrong."), PAGE)
             return
+        if found.answer.done():
+            raise RefusedError("This question was answered already.", status=409)
         checked = check_answer(found.request, _value(found.request, fields, files))
         if checked.problems:
             request.answer(422, self._form(found, " ".join(checked.problems)), PAGE)

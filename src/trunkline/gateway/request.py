@@ -50,11 +50,17 @@ class Request:
         "repeated",
         "scope",
         "task",
+        "thread",
+        "url",
     )
 
     def __init__(self, connection: Writer, method: str, path: str, headers: dict[bytes, bytes], body: bytes) -> None:
         self._connection = connection
         self.method, self.path, self.headers, self.body = method, path, headers, body
+        self.thread = ""
+        """The thread that the caller names."""
+        self.url = b""
+        """What was asked for, as it was sent."""
         self.repeated = b""
         """A header that must not occur twice, but did."""
         self.scope = EVERYONE

@@ -23,6 +23,7 @@ from trunkline.gateway.guard import check_exposure
 from trunkline.gateway.http import Server
 from trunkline.hub import Hub, open_hub
 from trunkline.tasks import open_tasks
+from trunkline.tenancy.tenancy import Tenancy, open_tenancy
 
 log = logging.getLogger("trunkline")
 
@@ -93,15 +94,22 @@ async def serve(
 @asynccontextmanager
 async def open_gateway(config: Config) -> AsyncGenerator[Gateway]:
     """A gateway for the body; when it ends, calls in flight get `drain` seconds to finish."""
-    check_exposure(config.gateway)
+    async with open_tenancy(config.store, config.home, watch=True) as tenancy:
+        check_exposure(config.gateway, people=tenancy.people.anybody)
+        async with _open_gateway(config, tenancy) as gateway:
+            yield gateway
+
+
+@asynccontextmanager
+async def _open_gateway(config: Config, tenancy: Tenancy) -> AsyncGenerator[Gateway]:
     listening = _listen(config.gateway.host, config.gateway.port)
     port = listening.getsockname()[1]
     host = f"[{config.gateway.host}]" if ":" in config.gateway.host else config.gateway.host
     stop = asyncio.Event()
     address = f"http://{host}:{port}"
-    doors = Doors(config.gateway, address)
+    doors = Doors(config.gateway, address, tenancy)
     async with (
-        open_hub(config, edge=doors.edge) as hub,
+        open_hub(config, edge=doors.edge, tenancy=tenancy) as hub,
         open_app(hub.relay, config.gateway, doors) as app,
         open_tasks() as tasks,
     ):

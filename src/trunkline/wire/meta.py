@@ -19,6 +19,10 @@ SERVER_INFO = PREFIX + "serverInfo"
 SUBSCRIPTION = PREFIX + "subscriptionId"
 PROGRESS_TOKEN = "progressToken"  # noqa: S105 - not a password
 
+THREAD = "dev.trunkline/thread"
+"""The thread that a call belongs to, as its caller says."""
+THREAD_MARK = THREAD.encode()
+
 _VERSION_MARK = VERSION.encode()
 
 
@@ -59,6 +63,14 @@ def _read_meta(text: bytes) -> Meta:
     if not version or not is_object(members[CAPABILITIES]):
         raise RefusedError("`params._meta` has a field of the wrong type.", code=INVALID_PARAMS)
     return Meta(version, members[CAPABILITIES], members.get(CLIENT_INFO, b""), read_string(members.get(LOG_LEVEL, b"")))
+
+
+def take_thread(params: Members) -> tuple[str, Members]:
+    """The thread that a request names, and its params without it: servers have nothing to do with threads."""
+    members = _members_of(params.get("_meta", b""))
+    thread = read_string(members.get(THREAD, b""))
+    rest = {name: value for name, value in members.items() if name != THREAD}
+    return thread, {**params, "_meta": write_members(rest)}
 
 
 def check_version(version: str) -> None:

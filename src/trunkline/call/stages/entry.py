@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from trunkline.call.links import Links
 from trunkline.call.stage import Handler
 from trunkline.errors import UnknownNameError
-from trunkline.model import Call, Caller, Entry, Kind, Reply, Scope, Snapshot, View
+from trunkline.model import Call, Caller, Entry, Kind, Reply, Scope, Snapshot, View, unit_name
 from trunkline.tool import ToolOptions
 from trunkline.tools.names import did_you_mean, meaning, namesakes, prefixed
 from trunkline.tools.uri_templates import matches
@@ -98,7 +98,7 @@ def unknown(call: Call, snapshot: Snapshot) -> UnknownNameError:
     """The error for a name that nobody has; it says who might have had it."""
     what = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}.get(call.method, "name")
     kind = Kind.PROMPT if call.method == "prompts/get" else Kind.TOOL
-    several = [prefixed(entry.server, entry.name) for entry in namesakes(call.name, kind, snapshot)]
+    several = [prefixed(unit_name(entry.server), entry.name) for entry in namesakes(call.name, kind, snapshot)]
     if several:
         hint = f"Several servers have it; say whose you mean: {', '.join(several[:_MOST_NAMESAKES])}."
         return UnknownNameError(f"Unknown {what}: {call.name}", hint=hint)

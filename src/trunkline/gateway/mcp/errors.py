@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trunkline.errors import BusyError, RefusedError, TrunklineError, UnknownNameError
+from trunkline.errors import BusyError, LimitReachedError, RefusedError, TrunklineError, UnknownNameError
 from trunkline.gateway.request import Headers
 from trunkline.wire.envelope import error_object
 
@@ -22,7 +22,8 @@ def status_of(error: TrunklineError) -> tuple[int, Headers]:
     if isinstance(error, RefusedError):
         return error.status, []
     if isinstance(error, BusyError):
-        return 503, [(b"retry-after", b"%d" % error.retry_after)]
+        limited = isinstance(error, LimitReachedError)
+        return 429 if limited else 503, [(b"retry-after", b"%d" % error.retry_after)]
     if isinstance(error, UnknownNameError):
         return 400, []
     return 200, []

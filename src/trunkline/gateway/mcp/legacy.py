@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from trunkline.config.options import GatewayConfig
-from trunkline.errors import RefusedError, TrunklineError
+from trunkline.errors import BusyError, RefusedError, TrunklineError
 from trunkline.gateway.mcp.errors import error_of, status_of
 from trunkline.gateway.mcp.lists import Lists, introduce_legacy
 from trunkline.gateway.mcp.sessions import Session, Sessions
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.mcp.subscribers import Subscribers
 from trunkline.gateway.request import JSON, STREAM, Headers, Request
-from trunkline.model import LIST_METHODS, Answer, Call, Caller, Question, Reply
+from trunkline.model import LIST_METHODS, Answer, Call, Caller, Question, Reply, Scope
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks
 from trunkline.wire.envelope import (
@@ -112,10 +112,11 @@ class LegacyEdge:
             capabilities if is_object(capabilities) else b"{}",
             params.get("clientInfo", b""),
             opened_by=request.scope,
+            scope=await self._relay.in_thread(request.scope, request.thread) if request.thread else request.scope,
             replay=self._gateway.replay_events,
         )
         await self._relay.settle()
-        view = self._relay.view(request.scope.profile)
+        view = self._relay.view(session.scope)
         introduction = (
             await self._relay.introduction_for(session.scope, Caller(modern=False)) if view.snapshot.bare else None
         )
@@ -139,6 +140,11 @@ class LegacyEdge:
             # to a stranger a session is as good as none
             raise RefusedError("There is no such session.", code=-32001, status=404, hint="Begin with `initialize`.")
         return session
+
+    def end(self, whose: Callable[[Scope], bool]) -> None:
+        """End the sessions of some callers, with all that is open in them."""
+        for session in self.sessions.of(whose):
+            self._tasks.start(self._end(session), name="end of a session")
 
     async def _end(self, session: Session) -> None:
         self.sessions.remove(session)
@@ -172,24 +178,25 @@ class LegacyEdge:
 
     async def _request(self, session: Session, message: Message, params: Members, request: Request) -> None:
         streams = _streams(request)
-        if message.method in RELAYED or (
-            message.method not in _OWN and self._relay.view(session.scope.profile).snapshot.bare
-        ):
-            await self._pass_on(session, message, params, request)
-            return
+        scope = session.scope
         try:
-            text = write_result(message.id, await self._own_result(session, message, params))
+            if request.thread and request.thread != scope.thread:
+                scope = await self._relay.in_thread(session.base, request.thread)
+            if message.method in RELAYED or (message.method not in _OWN and self._relay.view(scope).snapshot.bare):
+                await self._pass_on(session, scope, message, params, request)
+                return
+            text = write_result(message.id, await self._own_result(session, scope, message, params))
         except TrunklineError as error:
             uri = read_string(params.get("uri", b""))
             text = write_error(message.id, error_of(error, modern=False, uri=uri))
         _one_answer(request, text, streams=streams)
 
-    async def _own_result(self, session: Session, message: Message, params: Members) -> bytes:
+    async def _own_result(self, session: Session, scope: Scope, message: Message, params: Members) -> bytes:
         kind = KINDS.get(message.method)
         if kind is not None:
             cursor = params.get("cursor", b"")
-            view = await self._relay.listed_for(session.scope, session.caller, kind)
-            capabilities, user = session.capabilities, session.scope.user
+            view = await self._relay.listed_for(scope, session.caller, kind)
+            capabilities, user = session.capabilities, scope.user
             return self._lists.page(view, kind, cursor, modern=False, capabilities=capabilities, user=user)
         match message.method:
             case "ping":
@@ -213,7 +220,9 @@ class LegacyEdge:
             await self._relay.unwatch(uri, session.scope, session.caller)
         return b"{}"
 
-    async def _pass_on(self, session: Session, message: Message, params: Members, request: Request) -> None:
+    async def _pass_on(
+        self, session: Session, scope: Scope, message: Message, params: Members, request: Request
+    ) -> None:
         task = request.task
         assert task is not None
         outlet = Outlet(session, request, self._tasks)
@@ -221,7 +230,8 @@ class LegacyEdge:
             message.method,
             read_string(params.get(NAMED_BY.get(message.method, ""), b"")),
             params,
-            scope=session.scope,
+            scope=scope,
+            timeout=scope.overrides.timeout,
             caller=session.caller,
             listener=outlet,
             raw_params=message.params,
@@ -239,7 +249,7 @@ class LegacyEdge:
             status: tuple[int, Headers] = (200, [])
         except TrunklineError as error:
             text = write_error(message.id, error_of(error, modern=False, uri=call.name))
-            status = status_of(error) if status_of(error)[0] == 503 else (200, [])
+            status = status_of(error) if isinstance(error, BusyError) else (200, [])
         except asyncio.CancelledError:
             if session.in_flight.get(id) is task and not outlet.gone:
                 task.uncancel()

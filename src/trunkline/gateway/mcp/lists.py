@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from trunkline.call.stages.send import ROUTED
@@ -49,7 +49,7 @@ class Lists:
 
     def __init__(self, page_size: int, savings: Savings) -> None:
         self._size, self._savings = page_size, savings
-        self._made: dict[tuple[str, Kind, bool, bool, bool, bytes], tuple[bytes, int]] = {}
+        self._made: dict[tuple[Hashable, Kind, bool, bool, bool, bytes], tuple[bytes, int]] = {}
         self._version = -1
         self._weights = Weights()
 
@@ -63,7 +63,7 @@ class Lists:
         if snapshot.version != self._version:
             self._made.clear()
             self._version = snapshot.version
-        key = (view.profile, kind, modern, apps, askable, cursor)
+        key = (view.audience, kind, modern, apps, askable, cursor)
         made = self._made.get(key) if not view.own else None
         if made is None:
             entries = tuple(

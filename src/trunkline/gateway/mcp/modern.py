@@ -82,11 +82,13 @@ class ModernEdge:
         if not message.id:
             request.answer(202)
             return
+        if request.thread:
+            request.scope = await self._relay.in_thread(request.scope, request.thread)
         own = meta.read_meta(params)
         check_headers(request.headers, version=own.version, method=message.method, params=params)
         meta.check_version(own.version)
         if message.method in RELAYED or (
-            message.method not in _OWN and self._bare_knows(message.method, request.scope.profile)
+            message.method not in _OWN and self._bare_knows(message.method, request.scope)
         ):
             await self._pass_on(message, params, own, request)
         elif message.method == "subscriptions/listen":
@@ -104,12 +106,12 @@ class ModernEdge:
             return self._lists.page(view, kind, cursor, modern=True, capabilities=own.capabilities, user=user)
         if message.method == "server/discover":
             await self._relay.settle()
-            return introduce_modern(self._relay.view(request.scope.profile))
+            return introduce_modern(self._relay.view(request.scope))
         raise RefusedError(f"There is no method {message.method!r}.", code=METHOD_NOT_FOUND, status=404)
 
-    def _bare_knows(self, method: str, profile: str) -> bool:
+    def _bare_knows(self, method: str, scope: Scope) -> bool:
         # A server that stands alone answers for itself, whatever extensions it has.
-        return method not in REMOVED and bool(self._relay.view(profile).snapshot.bare)
+        return method not in REMOVED and bool(self._relay.view(scope).snapshot.bare)
 
     # Calls.
 
@@ -124,6 +126,7 @@ class ModernEdge:
             caller=_caller(own),
             listener=outlet,
             raw_params=message.params,
+            timeout=request.scope.overrides.timeout,
         )
         passed_on = [name for name in request.headers if name.startswith(PARAM)]
         if passed_on:

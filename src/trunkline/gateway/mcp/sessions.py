@@ -8,6 +8,7 @@ import itertools
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 from trunkline.call.tasks.log import At, Known
@@ -28,11 +29,15 @@ FINISHED_KEPT = 8
 class Session(Subscriber):
     """One legacy caller."""
 
-    def __init__(self, version: str, capabilities: bytes, client_info: bytes, *, opened_by: Scope, replay: int) -> None:
+    def __init__(
+        self, version: str, capabilities: bytes, client_info: bytes, *, opened_by: Scope, scope: Scope, replay: int
+    ) -> None:
         self.id = self.owner = secrets.token_urlsafe(24)
         self.version, self.capabilities, self.client_info = version, capabilities, client_info
         self.opened_by = opened_by
-        self.scope = dataclasses.replace(opened_by, session=self.id)
+        self.scope = dataclasses.replace(scope, session=self.id)
+        self.base = dataclasses.replace(opened_by, session=self.id)
+        """Whose it is, whatever thread it is in."""
         self.log_level = ""
         self.last_seen = time.monotonic()
         self.in_flight: dict[bytes, asyncio.Task[Any]] = {}
@@ -188,6 +193,10 @@ class Sessions:
         gone = Answer(error=error_object(-32603, "The client is gone."))
         future.set_result(gone if session is None else not_asked(question))
         return future
+
+    def of(self, whose: Callable[[Scope], bool]) -> list[Session]:
+        """Those of some callers."""
+        return [session for session in self._all.values() if whose(session.scope)]
 
     def remove(self, session: Session) -> None:
         """Forget a session."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from trunkline.call.tasks.log import Known
 from trunkline.errors import UnknownNameError
-from trunkline.model import EVERYONE, Entry, Kind, View
+from trunkline.model import EVERYONE, NO_OVERRIDES, Entry, Kind, Scope, View, owner_of
 from trunkline.relay import Relay
 from trunkline.tools.builtin import CATALOGUE
 from trunkline.wire.envelope import read_string
@@ -42,52 +42,87 @@ class Subscribers:
 
     def __init__(self, relay: Relay) -> None:
         self._all: dict[int, Subscriber] = {}
-        self._listening: Counter[str] = Counter()
-        self._shown: dict[str, View] = {}
+        self._groups: dict[Scope, _Group] = {}
+        """Those who see the same, by a scope of theirs without what makes no difference."""
         self._relay = relay
-        self._forget = [relay.on_change(self._changed), relay.on_heard(self._heard)]
+        self._forget = [
+            relay.on_change(self._changed),
+            relay.on_owned_change(self._owned_changed),
+            relay.on_heard(self._heard),
+        ]
 
     def join(self, subscriber: Subscriber) -> None:
         """Listen from now on."""
-        profile = subscriber.scope.profile
-        if not self._listening[profile]:
-            self._shown[profile] = self._relay.view(profile)  # since the last one left, nobody kept it up
-        self._listening[profile] += 1
+        scope = _seeing(subscriber.scope)
+        group = self._groups.get(scope)
+        if group is None:
+            group = self._groups[scope] = _Group(self._relay.view(scope))
+        group.members.add(id(subscriber))
         self._all[id(subscriber)] = subscriber
 
     def leave(self, subscriber: Subscriber) -> None:
         """Stop listening."""
         if self._all.pop(id(subscriber), None) is not None:
-            self._listening[subscriber.scope.profile] -= 1
+            scope = _seeing(subscriber.scope)
+            group = self._groups[scope]
+            group.members.discard(id(subscriber))
+            if not group.members:
+                del self._groups[scope]
 
-    def drain(self) -> None:
-        """Say goodbye to everyone."""
-        for forget in self._forget:
-            forget()
+    def is_present(self, user: str) -> bool:
+        """Whether somebody of this name listens."""
+        return any(scope.user == user for scope in self._groups)
+
+    def drain(self, whose: Callable[[Scope], bool] | None = None) -> None:
+        """Say goodbye to everyone, or to some."""
+        if whose is None:
+            for forget in self._forget:
+                forget()
         for subscriber in list(self._all.values()):
-            subscriber.drain()
+            if whose is None or whose(subscriber.scope):
+                subscriber.drain()
 
     def _changed(self, kinds: frozenset[Kind]) -> None:
-        news = {profile: self._news(profile, kinds) for profile, count in self._listening.items() if count}
+        for scope in list(self._groups):
+            self._tell(scope, kinds)
+
+    def _owned_changed(self, user: str, kinds: frozenset[Kind]) -> None:
+        for scope in [scope for scope in self._groups if scope.user == user]:
+            self._tell(scope, kinds)
+
+    def refresh(self, whose: Callable[[Scope], bool]) -> None:
+        """What some may see is another: tell them of the lists that are."""
         for subscriber in list(self._all.values()):
-            lists, catalogue = news[subscriber.scope.profile]
+            if whose(subscriber.scope):
+                self._tell(_seeing(subscriber.scope), frozenset())
+
+    def _tell(self, scope: Scope, kinds: frozenset[Kind]) -> None:
+        group = self._groups.get(scope)
+        if group is None:
+            return
+        lists, catalogue = self._news(scope, group, kinds)
+        for number in list(group.members):
+            subscriber = self._all[number]
             for kind in lists:
                 subscriber.changed(kind)
             if catalogue:
                 subscriber.updated(CATALOGUE, encode({"uri": CATALOGUE}))
 
-    def _news(self, profile: str, kinds: frozenset[Kind]) -> tuple[frozenset[Kind], bool]:
-        """Of the lists that changed, those that look different to callers of a profile; and whether our catalogue does.
+    def _news(self, scope: Scope, group: _Group, kinds: frozenset[Kind]) -> tuple[frozenset[Kind], bool]:
+        """Of the lists that changed, those that look different to these callers; and whether our catalogue does.
 
         Where they begin to search, lists change of which no server told.
         """
-        before = self._shown[profile]
+        before = group.shown
         try:
-            now = self._shown[profile] = self._relay.view(profile)
+            now = group.shown = self._relay.view(scope)
         except UnknownNameError:  # it was just taken out of the configuration
             return frozenset(), False
-        if profile or before.searching or now.searching:
-            told = kinds if before.searching == now.searching else Kind
+        if before is now:
+            return frozenset(), False
+        narrowed = scope.profile or scope.rules or scope.overrides != NO_OVERRIDES
+        if narrowed or not kinds or before.searching or now.searching:
+            told = kinds if kinds and before.searching == now.searching else Kind
             kinds = frozenset(kind for kind in told if before.entries(kind) != now.entries(kind))
         catalogue = bool(now.resources) and _tools(before) != _tools(now)
         return (kinds - {Kind.TEMPLATE}) | {Kind.RESOURCE} if Kind.TEMPLATE in kinds else kinds, catalogue
@@ -107,13 +142,12 @@ class Subscribers:
             return
         if method == "notifications/resources/updated":
             uri = read_string(read_members(params).get("uri", b"")) if params else ""
-            for subscriber in list(self._all.values()):
+            for subscriber in self._seeing(server):
                 if self._relay.own_subscriptions.hears(subscriber.owner, owner, server, uri):
                     subscriber.updated(uri, params)
             return
-        for subscriber in list(self._all.values()):
-            scope = subscriber.scope
-            if (not owner or owner == subscriber.owner) and (not scope.profile or self._has(scope.profile, server)):
+        for subscriber in self._seeing(server):
+            if not owner or owner == subscriber.owner:
                 subscriber.said(method, params)
 
     def _own_changed(self, owner: str, method: str) -> None:
@@ -122,11 +156,24 @@ class Subscribers:
             if subscriber.owner == owner:
                 subscriber.changed(Kind(method.split("/")[1]))
 
-    def _has(self, profile: str, server: str) -> bool:
-        try:
-            return server in self._relay.view(profile).snapshot.servers
-        except UnknownNameError:
-            return False
+    def _seeing(self, server: str) -> Iterator[Subscriber]:
+        """Those for whom a server exists."""
+        for scope, group in list(self._groups.items()):
+            if server in group.shown.snapshot.servers or (scope == EVERYONE and not owner_of(server)):
+                yield from [self._all[number] for number in group.members]
+
+
+@dataclass
+class _Group:
+    """Subscribers who see the same."""
+
+    shown: View
+    members: set[int] = field(default_factory=set[int])
+
+
+def _seeing(scope: Scope) -> Scope:
+    """A scope with only what makes a difference to what its caller sees."""
+    return Scope(user=scope.user, profile=scope.profile, rules=scope.rules, overrides=scope.overrides)
 
 
 def _tools(view: View) -> list[Mapping[str, Entry]]:

@@ -6,37 +6,27 @@ import dataclasses
 import time
 from typing import TYPE_CHECKING, Any
 
-from trunkline.errors import RefusedError
-from trunkline.gateway.request import JSON, Request
+from trunkline.gateway.api.routes import Ask, Given, Route
 from trunkline.model import Kind, ServerView
 from trunkline.telemetry.savings import Saved
 from trunkline.telemetry.tally import Tally
-from trunkline.wire.members import encode
 
 if TYPE_CHECKING:
     from trunkline.relay import Relay
 
-PATH = "/api/v1/"
-SERVERS, STATS = f"{PATH}servers", f"{PATH}stats"
 TOP = 50
 """Tools that are told of: those with the most calls."""
 
 
-def answer(relay: Relay, request: Request) -> None:
-    """Answer one request below `/api/v1/`."""
-    if request.path not in (SERVERS, STATS):
-        raise RefusedError("There is nothing here.", status=404, hint=f"There are {SERVERS} and {STATS}.")
-    if request.method not in ("GET", "HEAD"):
-        raise RefusedError(f"There is nothing to {request.method} here.", status=405)
-    body = _servers(relay) if request.path == SERVERS else statistics(relay, request.scope.user)
-    request.answer(200, encode(body), [JSON, (b"cache-control", b"no-store")])
+def routes(relay: Relay) -> list[Route]:
+    """What can be seen of a running gateway."""
 
+    async def stats(ask: Ask) -> Given:
+        return Given(statistics(relay, ask.scope.user))
 
-def _servers(relay: Relay) -> dict[str, Any]:
-    body: dict[str, Any] = {"servers": [described(relay, view) for view in relay.servers()]}
-    if relay.cache_stats is not None:
-        body["cache"] = relay.cache_stats
-    return body
+    return [
+        Route("GET", "stats", "What happened since the start: calls, errors, time, tokens saved", stats),
+    ]
 
 
 def described(relay: Relay, view: ServerView) -> dict[str, Any]:

@@ -1,0 +1,146 @@
+"""Servers that were registered at run time: everybody's run always, a user's own from their first request on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trunkline.config.options import ServerSpec
+from trunkline.control.fleet import Fleet
+from trunkline.control.registry import NOTHING_YET, Registry
+from trunkline.errors import ConfigError
+from trunkline.events import Emitter, Event
+from trunkline.storage.store import Change
+from trunkline.tenancy.servers import Registration, Servers
+
+AWAY = 600.0
+"""Seconds without a request after which a user's servers are let go."""
+SWEEP = 60.0
+MOST = 100_000
+"""Users who are remembered to have nothing of their own."""
+
+
+@dataclass(frozen=True)
+class ServerRegistered(Event):
+    """A server was registered, or changed."""
+
+    registration: Registration
+
+
+@dataclass(frozen=True)
+class ServerUnregistered(Event):
+    """A server was taken out."""
+
+    name: str
+    user: str
+
+
+class Tenants:
+    """Runs what was registered, and knows which users are here."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        fleet: Fleet,
+        registry: Registry,
+        apply: Callable[[dict[str, ServerSpec]], Awaitable[None]],
+    ) -> None:
+        self._servers, self._fleet, self._registry, self._apply = servers, fleet, registry, apply
+        self._events = Emitter(ServerRegistered, ServerUnregistered)
+        self.on, self.off = self._events.on, self._events.off
+        self._here: OrderedDict[str, float] = OrderedDict()
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._names: dict[str, set[str]] = {}
+        """The servers that run for each."""
+
+    def is_here(self, user: str) -> bool:
+        """Whether a user's servers run, or there are none."""
+        if user not in self._here:
+            return False
+        self._here[user] = time.monotonic()
+        return True
+
+    async def arrive(self, user: str, patience: float) -> None:
+        """Have a user's own servers run; waits a moment for what they offer."""
+        async with self._turns.setdefault(user, asyncio.Lock()):
+            if user not in self._here:
+                await self._run(user, patience)
+            self._turns.pop(user, None)
+
+    async def register(
+        self, wanted: Mapping[str, Any], *, user: str = "", version: int = 0, most: int = 0, taken: Collection[str] = ()
+    ) -> Registration:
+        """Take in a server, or change it; everything of it is checked before anything is kept."""
+        name = str(wanted.get("name", ""))
+        if not user and name in taken:
+            hint = "Choose another name, or change the file."
+            raise ConfigError(f"There is a server or a group {name!r} in the configuration.", hint=hint)
+        made = await self._servers.put(wanted, user=user, version=version, most=most)
+        await self.change(user)
+        self._events.emit(ServerRegistered(made))
+        return made
+
+    async def unregister(self, name: str, *, user: str = "") -> None:
+        """Take a server out, with its connections."""
+        await self._servers.remove(user, name)
+        await self.change(user)
+        self._events.emit(ServerUnregistered(name, user))
+
+    async def follow(self, changes: Sequence[Change] | None) -> None:
+        """Others changed something; `None` when it is not known what."""
+        if changes is None:
+            owners = {"", *self._names}
+        else:
+            owners = {change.owner for change in changes if change.noun == "server"}
+        for owner in owners:
+            await self.change(owner)
+
+    async def change(self, user: str) -> None:
+        """A user's servers were changed, or with an empty name everybody's: have those run that there are now."""
+        if not user:
+            registered = await self._servers.of("")
+            await self._apply({one.spec.name: one.spec for one in registered})
+        elif user in self._here:
+            del self._here[user]
+            await self.arrive(user, 0.3)
+
+    async def sweep(self, is_present: Callable[[str], bool]) -> None:
+        """Let go of those who are away, now and then; run as a task."""
+        while True:
+            await asyncio.sleep(SWEEP)
+            oldest = time.monotonic() - AWAY
+            for user in [user for user, seen in self._here.items() if seen < oldest and not is_present(user)]:
+                await self.leave(user)
+
+    async def leave(self, user: str) -> None:
+        """End a user's servers."""
+        self._here.pop(user, None)
+        await self._fleet.end(self._names.pop(user, set()))
+
+    async def _run(self, user: str, patience: float) -> None:
+        wanted = {one.spec.name: one.spec for one in await self._servers.of(user) if one.spec.enabled}
+        running = self._names.get(user, set())
+        changed = {
+            name
+            for name in running
+            if name not in wanted or self._fleet.specs[name].fingerprint != wanted[name].fingerprint
+        }
+        await self._fleet.end(changed)
+        self._fleet.begin({name: spec for name, spec in wanted.items() if name not in running - changed})
+        if wanted:
+            self._names[user] = set(wanted)
+            unheard = any(not view.lists for name in wanted if (view := self._registry.view(name)) is not None)
+            await self._fleet.ready(max(patience, NOTHING_YET) if unheard else patience, wanted)
+        else:
+            self._names.pop(user, None)
+        await self._registry.published()
+        self._here[user] = time.monotonic()
+        while len(self._here) > MOST:
+            idle = next((one for one in self._here if one not in self._names), "")
+            if not idle:
+                break
+            del self._here[idle]

@@ -1,0 +1,139 @@
+"""People and keys in the admin API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trunkline.errors import RefusedError
+from trunkline.gateway.api.routes import Ask, Body, Given, Route, page
+from trunkline.storage.people import Key, Rights, Role, User
+from trunkline.tenancy.people import People, expiry_of
+
+
+class NewUser(Body, frozen=True):
+    """A user to be made."""
+
+    name: str
+    role: Role = "member"
+    limits: dict[str, float] = {}
+
+
+class UserChange(Body, frozen=True):
+    """What is to be changed of a user."""
+
+    role: Role | None = None
+    limits: dict[str, float] | None = None
+
+
+class WantedKey(Body, frozen=True):
+    """A key to be made."""
+
+    user: str = ""
+    """Whose; default is who asks."""
+    name: str = ""
+    expires: str | float = ""
+    """When it ends: in seconds from now, as `30d`, or as a date; never by default."""
+    profile: str = ""
+    servers: list[str] = []
+    tools: list[str] = []
+    read_only: bool = False
+
+
+def routes(people: People) -> list[Route]:
+    """What can be done with people and keys."""
+    api = _People(people)
+    paged = ("cursor", "limit")
+    return [
+        Route("GET", "users", "Everybody", api.list_users, query=paged),
+        Route("POST", "users", "Take in somebody", api.add_user, NewUser, status=201),
+        Route("GET", "users/{name}", "Somebody", api.user),
+        Route("PATCH", "users/{name}", "Change somebody's role or limits", api.change_user, UserChange, versioned=True),
+        Route("DELETE", "users/{name}", "Forget somebody with all that is theirs", api.remove_user, status=204),
+        Route("GET", "keys", "Keys, without their secrets", api.list_keys, query=("user", *paged)),
+        Route("POST", "keys", "Make a key; it is shown this once", api.make_key, WantedKey, status=201),
+        Route("DELETE", "keys/{id}", "Revoke a key", api.revoke_key, status=204),
+    ]
+
+
+class _People:
+    def __init__(self, people: People) -> None:
+        self._people = people
+
+    async def list_users(self, ask: Ask) -> Given:
+        ask.require()
+        found = await self._people.users(after=ask.cursor, limit=ask.limit + 1)
+        return Given(page([_user(user) for user in found], ask.limit, lambda user: user["name"], "users"))
+
+    async def add_user(self, ask: Ask) -> Given:
+        ask.require()
+        user = await self._people.add_user(ask.body.name, ask.body.role, ask.body.limits)
+        return Given(_user(user), 201, user.version)
+
+    async def user(self, ask: Ask) -> Given:
+        ask.require(or_user=ask.names["name"])
+        user = await self._people.user(ask.names["name"])
+        return Given(_user(user), version=user.version)
+
+    async def change_user(self, ask: Ask) -> Given:
+        ask.require()
+        changed = await self._people.update_user(
+            ask.names["name"], role=ask.body.role or "", limits=ask.body.limits, version=ask.if_match
+        )
+        return Given(_user(changed), version=changed.version)
+
+    async def remove_user(self, ask: Ask) -> Given:
+        ask.require()
+        await self._people.remove_user(ask.names["name"])
+        return Given(status=204)
+
+    async def list_keys(self, ask: Ask) -> Given:
+        user = ask.query.get("user", "")
+        if ask.scope.role != "admin":
+            user = user or ask.scope.user
+            ask.require(or_user=user)
+        found = await self._people.keys(user, after=ask.cursor, limit=ask.limit + 1)
+        return Given(page([_key(key) for key in found], ask.limit, lambda key: key["id"], "keys"))
+
+    async def make_key(self, ask: Ask) -> Given:
+        body: WantedKey = ask.body
+        user = body.user or ask.scope.user
+        ask.require(or_user=user)
+        if not user:
+            raise RefusedError("Whose key is it to be?", status=422, hint="Give `user`.")
+        rights = Rights(body.profile, tuple(body.servers), tuple(body.tools), body.read_only)
+        if ask.scope.role != "admin" and (ask.scope.rules or ask.scope.profile):
+            raise RefusedError("A key that may not do everything makes no further keys.", status=403)
+        expires = expiry_of(body.expires)
+        key, text = await self._people.make_key(user, name=body.name, rights=rights, expires=expires)
+        return Given({**_key(key), "key": text}, 201)
+
+    async def revoke_key(self, ask: Ask) -> Given:
+        own = "" if ask.scope.role == "admin" else ask.scope.user
+        ask.require(or_user=own)
+        await self._people.revoke_key(ask.names["id"], user=own)
+        return Given(status=204)
+
+
+def _user(user: User) -> dict[str, Any]:
+    return {
+        "name": user.name,
+        "role": user.role,
+        "limits": user.limits,
+        "version": user.version,
+        "created": user.created / 1000,
+        "updated": user.updated / 1000,
+    }
+
+
+def _key(key: Key) -> dict[str, Any]:
+    return {
+        "id": key.id,
+        "user": key.user,
+        "name": key.name,
+        "profile": key.rights.profile,
+        "servers": key.rights.servers,
+        "tools": key.rights.tools,
+        "read_only": key.rights.read_only,
+        "created": key.created / 1000,
+        "expires": key.expires / 1000 if key.expires else None,
+    }

@@ -1,0 +1,215 @@
+"""The routes of the admin API: what each takes, gives and wants to be asked by, written once for code and OpenAPI."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from trunkline.errors import (
+    BusyError,
+    ConfigError,
+    NotFoundError,
+    RefusedError,
+    StoreError,
+    TrunklineError,
+    UnknownNameError,
+    UpstreamError,
+    VersionConflictError,
+)
+from trunkline.gateway.request import JSON, Headers, Request
+from trunkline.model import Scope
+
+PATH = "/api/v1/"
+PAGE = 100
+LONGEST_PAGE = 1000
+
+T = TypeVar("T")
+
+
+class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """What a request may hold; a field that is not there is refused."""
+
+
+@dataclass
+class Ask:
+    """One request, as a route sees it."""
+
+    scope: Scope
+    names: Mapping[str, str]
+    """The parts of the path that the route names."""
+    query: Mapping[str, str]
+    body: Any
+    if_match: int = 0
+    """The version that the caller saw, where it said one."""
+
+    @property
+    def limit(self) -> int:
+        """How many the caller wants in a page."""
+        text = self.query.get("limit", str(PAGE))
+        if not re.fullmatch(r"[1-9][0-9]{0,5}", text):
+            raise RefusedError("`limit` must be a number from 1 on.")
+        return min(int(text), LONGEST_PAGE)
+
+    @property
+    def cursor(self) -> str:
+        """Behind what the page begins."""
+        return self.query.get("cursor", "")
+
+    def require(self, *, or_user: str = "") -> None:
+        """Refuse whoever is neither an admin nor the user whose things these are."""
+        if self.scope.role != "admin" and (not or_user or or_user != self.scope.user):
+            raise RefusedError("Only an admin may do this.", status=403)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a route answers."""
+
+    body: Any = None
+    status: int = 200
+    version: int = 0
+    """The version of what is shown; two who change it at once are told apart by it."""
+
+
+def page(items: list[Any], limit: int, key: Callable[[Any], str], name: str) -> dict[str, Any]:
+    """One page of a list, and where the next begins; `items` has one more than fits if there is a next."""
+    shown = {name: items[:limit]}
+    return shown | ({"cursor": key(items[limit - 1])} if len(items) > limit else {})
+
+
+@dataclass(frozen=True)
+class Route:
+    """One thing that can be asked."""
+
+    method: str
+    path: str
+    """Below `/api/v1/`, with `{names}` in it."""
+    summary: str
+    run: Callable[[Ask], Awaitable[Given]]
+    body: type[Body] | None = None
+    gives: Any = dict[str, Any]
+    status: int = 200
+    query: tuple[str, ...] = ()
+    versioned: bool = False
+    """It takes `If-Match`."""
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(self.path.split("/"))
+
+    def names(self, parts: tuple[str, ...]) -> dict[str, str] | None:
+        """The named parts of a path, if it is one of this route's."""
+        if len(parts) != len(self.parts):
+            return None
+        found: dict[str, str] = {}
+        for own, part in zip(self.parts, parts, strict=True):
+            if own.startswith("{"):
+                found[own[1:-1]] = part
+            elif own != part:
+                return None
+        return found
+
+
+class Api:
+    """Finds the route of a request, reads what it takes, and writes what it gives."""
+
+    def __init__(self, routes: list[Route]) -> None:
+        self.routes = routes
+
+    async def __call__(self, request: Request) -> None:
+        """Answer one request below `/api/v1/`."""
+        try:
+            given = await self._run(request)
+        except TrunklineError as error:
+            status, headers = status_of(error)
+            request.answer(status, error_body(error), [JSON, *headers])
+            return
+        headers: Headers = [JSON, (b"cache-control", b"no-store")]
+        if given.version:
+            headers.append((b"etag", b'"%d"' % given.version))
+        body = b"" if given.body is None else msgspec.json.encode(given.body)
+        request.answer(given.status, body, headers)
+
+    async def _run(self, request: Request) -> Given:
+        path, _, query = request.url.partition(b"?")
+        parts = tuple(unquote(part) for part in path.decode("latin-1").removeprefix(PATH).split("/"))
+        found = [(route, names) for route in self.routes if (names := route.names(parts)) is not None]
+        if not found:
+            raise RefusedError("There is nothing here.", status=404, hint=f"See {PATH}openapi.json.")
+        method = "GET" if request.method == "HEAD" else request.method
+        fitting = [one for one in found if one[0].method == method]
+        if not fitting:
+            raise RefusedError(f"There is nothing to {request.method} here.", status=405)
+        route, names = fitting[0]
+        asked = _query(query, route)
+        body = _body(request, route.body) if route.body is not None else None
+        version = _version(request.headers.get(b"if-match", b"")) if route.versioned else 0
+        return await route.run(Ask(request.scope, names, asked, body, version))
+
+
+def status_of(error: TrunklineError) -> tuple[int, Headers]:
+    """How an error is told over HTTP."""
+    match error:
+        case RefusedError():
+            return error.status, []
+        case NotFoundError() | UnknownNameError():
+            return 404, []
+        case VersionConflictError():
+            return 412, []
+        case ConfigError():
+            return 422, []
+        case BusyError():
+            return 429, [(b"retry-after", b"%d" % max(1, round(error.retry_after)))]
+        case StoreError():
+            return 503, [(b"retry-after", b"1")]
+        case UpstreamError():
+            return 502, []
+        case _:
+            return 500, []
+
+
+def error_body(error: TrunklineError) -> bytes:
+    """An error with its code, for programs, and its words, for people."""
+    name = type(error).__name__.removesuffix("Error")
+    code = re.sub("(?<!^)(?=[A-Z])", "-", name).lower()
+    told = {"code": code, "message": error.message, **({"hint": error.hint} if error.hint else {})}
+    return msgspec.json.encode({"error": told})
+
+
+def _query(query: bytes, route: Route) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, strict_parsing=bool(query), max_num_fields=20)
+    except ValueError:
+        raise RefusedError("What follows the `?` cannot be read.") from None
+    for name, _ in pairs:
+        if name not in route.query:
+            raise RefusedError(
+                f"There is no {name!r} to ask for.", hint=f"There are: {', '.join(route.query) or 'none'}."
+            )
+    if len(dict(pairs)) < len(pairs):
+        raise RefusedError("Something is asked for twice.")
+    return dict(pairs)
+
+
+def _body(request: Request, kind: type[T]) -> T:
+    if not request.headers.get(b"content-type", b"").lower().startswith(b"application/json"):
+        raise RefusedError("This is sent as application/json.", status=415)
+    try:
+        return msgspec.json.decode(request.body, type=kind)
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RefusedError(f"The body does not fit: {error}.", status=422) from None
+
+
+def _version(header: bytes) -> int:
+    if not header or header == b"*":
+        return 0
+    found = re.fullmatch(rb'(?:W/)?"([0-9]{1,18})"', header)
+    if found is None:
+        raise RefusedError("If-Match is not an ETag of ours.", status=412)
+    return int(found[1])

@@ -1,0 +1,154 @@
+"""Servers in the admin API: what there is for whoever asks, and what is registered at run time."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+import msgspec
+
+from trunkline.errors import NotFoundError, RefusedError
+from trunkline.gateway.api.routes import Ask, Body, Given, Route
+from trunkline.gateway.api.status import described
+from trunkline.model import ServerView, unit_name
+from trunkline.relay import Relay
+from trunkline.tenancy.servers import Registration, check_member_server
+
+TrustLevel = Literal["", "verified", "community", "unverified"]
+
+
+class WantedServer(Body, frozen=True, omit_defaults=True):
+    """A server to be registered, or what is to be changed of one."""
+
+    name: str = ""
+    url: str = ""
+    command: str = ""
+    args: list[str] = []
+    env: dict[str, str] = {}
+    cwd: str = ""
+    headers: dict[str, str] = {}
+    transport: str = ""
+    timeout: float = 0.0
+    enabled: bool = True
+    display_name: str = ""
+    description: str = ""
+    defer_loading: bool = True
+    trust_level: TrustLevel = ""
+    tags: list[str] = []
+    known_tools: list[dict[str, Any]] = []
+    scope: Literal["app", "user"] = "user"
+    user: str = ""
+
+
+def routes(relay: Relay) -> list[Route]:
+    """What can be done with servers."""
+    api = _Servers(relay)
+    whose = ("scope", "user")
+    return [
+        Route("GET", "servers", "Every server there is for you, and how calls of it went", api.list),
+        Route("GET", "servers/{name}", "A server", api.get, query=whose),
+        Route("POST", "servers", "Register a server", api.register, WantedServer, status=201),
+        Route("PATCH", "servers/{name}", "Change a server", api.change, WantedServer, query=whose, versioned=True),
+        Route("DELETE", "servers/{name}", "Take a server out", api.remove, query=whose, status=204),
+    ]
+
+
+class _Servers:
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+
+    async def list(self, ask: Ask) -> Given:
+        body: dict[str, Any] = {"servers": [described(self._relay, view) for view in self._views(ask)]}
+        if ask.scope.role == "admin" and self._relay.cache_stats is not None:
+            body["cache"] = self._relay.cache_stats
+        return Given(body)
+
+    async def get(self, ask: Ask) -> Given:
+        name, user = ask.names["name"], self._whose(ask, change=False)
+        views = [view for view in self._views(ask) if unit_name(view.name) == name]
+        try:
+            kept = await self._relay.tenancy.servers.get(user, name)
+        except NotFoundError:
+            if not views:
+                raise
+            return Given(described(self._relay, views[0]))
+        view = next((view for view in views if view.name == kept.spec.name), None)
+        return Given({**(described(self._relay, view) if view else {}), **shown(kept)}, version=kept.version)
+
+    async def register(self, ask: Ask) -> Given:
+        wanted: WantedServer = ask.body
+        user = self._owner(ask, wanted.scope, wanted.user)
+        made = await self._put(ask, written(wanted), user)
+        return Given(shown(made), 201, made.version)
+
+    async def change(self, ask: Ask) -> Given:
+        name, user = ask.names["name"], self._whose(ask)
+        kept = await self._relay.tenancy.servers.wanted(user, name)
+        wanted = {**kept, **written(ask.body), "name": name}
+        made = await self._put(ask, wanted, user, version=ask.if_match)
+        return Given(shown(made), version=made.version)
+
+    async def remove(self, ask: Ask) -> Given:
+        await self._relay.tenants.unregister(ask.names["name"], user=self._whose(ask))
+        return Given(status=204)
+
+    async def _put(self, ask: Ask, wanted: dict[str, Any], user: str, *, version: int = 0) -> Registration:
+        if ask.scope.role != "admin":
+            check_member_server(wanted)
+        most = self._relay.config.limits.servers if user else 0
+        return await self._relay.tenants.register(
+            wanted, user=user, version=version, most=most, taken=self._relay.configured()
+        )
+
+    def _views(self, ask: Ask) -> list[ServerView]:
+        """An admin sees every server, others those that exist for them."""
+        if ask.scope.role == "admin":
+            return self._relay.servers()
+        return list(self._relay.view(ask.scope).snapshot.servers.values())
+
+    def _whose(self, ask: Ask, *, change: bool = True) -> str:
+        scope = ask.query.get("scope", "app" if ask.scope.role == "admin" and "user" not in ask.query else "user")
+        if scope not in ("app", "user"):
+            raise RefusedError("`scope` is `app` or `user`.", status=422)
+        if scope == "app" and not change:
+            return ""
+        return self._owner(ask, scope, ask.query.get("user", ""))
+
+    @staticmethod
+    def _owner(ask: Ask, scope: str, user: str) -> str:
+        """Whose a server is: everybody's are an admin's to change, others' too."""
+        if scope == "app":
+            ask.require()
+            return ""
+        owner = user or ask.scope.user
+        if not owner:
+            raise RefusedError("Whose server is it to be?", status=422, hint='Give `user`, or `"scope": "app"`.')
+        ask.require(or_user=owner)
+        return owner
+
+
+def written(wanted: WantedServer) -> dict[str, Any]:
+    """What was said of a server, without what was not."""
+    said: dict[str, Any] = msgspec.to_builtins(wanted)
+    return {name: value for name, value in said.items() if name not in ("scope", "user")}
+
+
+def shown(registration: Registration) -> dict[str, Any]:
+    """A server that was registered, for programs to read: of what may be secret, the names alone."""
+    spec = registration.spec
+    told: dict[str, Any] = {
+        "name": unit_name(spec.name),
+        "scope": registration.scope,
+        "user": registration.user,
+        "url": spec.url.partition("?")[0],
+        "command": spec.command,
+        "headers": sorted(spec.headers),
+        "env": sorted(spec.env),
+        "enabled": spec.enabled,
+        "timeout": spec.timeout,
+        **dataclasses.asdict(registration.about),
+        "version": registration.version,
+        "created": registration.created / 1000,
+        "updated": registration.updated / 1000,
+    }
+    return told

@@ -1,0 +1,116 @@
+"""Threads in the admin API: each user's own; an admin's `user` names another's."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import msgspec
+
+from trunkline.config.options import SearchStrategy
+from trunkline.errors import ConfigError
+from trunkline.gateway.api.routes import Ask, Body, Given, Route, page
+from trunkline.model import Overrides
+from trunkline.tenancy.threads import Thread, Threads
+
+
+class WantedOverrides(Body, frozen=True):
+    """What a thread does otherwise than its user."""
+
+    search_strategy: SearchStrategy | None = None
+    disable_tool_search: bool = False
+    disable_programmatic_calling: bool = False
+    timeout: float = 0.0
+    limits: dict[str, float] = {}
+
+
+class WantedThread(Body, frozen=True):
+    """How a thread is to be; what is left out is as its user has it."""
+
+    servers: list[str] | None = None
+    tools: list[str] = []
+    disabled: list[str] = []
+    overrides: WantedOverrides = WantedOverrides()
+
+
+class WantedClone(Body, frozen=True):
+    """Where a thread is copied to."""
+
+    id: str
+
+
+def routes(threads: Threads, servers_per_thread: int) -> list[Route]:
+    """What can be done with threads."""
+    api = _Threads(threads, servers_per_thread)
+    paged, whose = ("cursor", "limit"), ("user",)
+    return [
+        Route("GET", "threads", "The threads that were configured", api.list, query=(*whose, *paged)),
+        Route("GET", "threads/{id}", "A thread", api.get, query=whose),
+        Route("PUT", "threads/{id}", "Configure a thread", api.put, WantedThread, query=whose, versioned=True),
+        Route("DELETE", "threads/{id}", "Let a thread be as its user again", api.remove, query=whose, status=204),
+        Route("POST", "threads/{id}/clone", "Copy a thread", api.clone, WantedClone, query=whose, status=201),
+    ]
+
+
+class _Threads:
+    def __init__(self, threads: Threads, most: int) -> None:
+        self._threads, self._most = threads, most
+
+    async def list(self, ask: Ask) -> Given:
+        found = await self._threads.list(whose(ask), after=ask.cursor, limit=ask.limit + 1)
+        return Given(page([shown(one) for one in found], ask.limit, lambda one: one["id"], "threads"))
+
+    async def get(self, ask: Ask) -> Given:
+        thread = await self._threads.get(whose(ask), ask.names["id"])
+        return Given(shown(thread), version=thread.version)
+
+    async def put(self, ask: Ask) -> Given:
+        wanted: WantedThread = ask.body
+        if self._most and len(wanted.servers or ()) > self._most:
+            raise ConfigError(f"A thread may have {self._most} servers.", hint="See `servers_per_thread` in [limits].")
+        said = wanted.overrides
+        overrides = Overrides(
+            said.search_strategy or "",
+            said.disable_tool_search,
+            said.disable_programmatic_calling,
+            said.timeout,
+            tuple(sorted(said.limits.items())),
+        )
+        thread = Thread(
+            ask.names["id"],
+            whose(ask),
+            None if wanted.servers is None else tuple(wanted.servers),
+            tuple(wanted.tools),
+            tuple(wanted.disabled),
+            overrides,
+            version=ask.if_match,
+        )
+        made = await self._threads.put(thread)
+        return Given(shown(made), 201 if made.version == 1 else 200, made.version)
+
+    async def remove(self, ask: Ask) -> Given:
+        await self._threads.remove(whose(ask), ask.names["id"])
+        return Given(status=204)
+
+    async def clone(self, ask: Ask) -> Given:
+        made = await self._threads.clone(whose(ask), ask.names["id"], ask.body.id)
+        return Given(shown(made), 201, made.version)
+
+
+def whose(ask: Ask) -> str:
+    """The user whose things are meant: who asks, or, for an admin, whom they name."""
+    user = ask.query.get("user", ask.scope.user)
+    if user != ask.scope.user:
+        ask.require()
+    return user
+
+
+def shown(thread: Thread) -> dict[str, Any]:
+    """A thread for programs to read."""
+    built: dict[str, Any] = msgspec.to_builtins(thread)
+    built["overrides"] = {
+        **dataclasses.asdict(thread.overrides),
+        "limits": dict(thread.overrides.limits),
+    }
+    built |= {"created": thread.created / 1000, "updated": thread.updated / 1000}
+    return built

@@ -1,0 +1,104 @@
+"""Tools in the admin API: as whoever asks has them, and a call of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trunkline.errors import NotFoundError, RefusedError
+from trunkline.gateway.api.routes import Ask, Body, Given, Route
+from trunkline.gateway.api.threads import whose
+from trunkline.model import Call, Caller, Entry, Scope, unit_name
+from trunkline.relay import Relay
+from trunkline.upstream.connection import CLIENT_INFO
+from trunkline.wire import meta
+from trunkline.wire.era import MODERN_VERSIONS
+from trunkline.wire.members import decode, encode
+from trunkline.wire.questions import read_input_required
+
+
+class WantedCall(Body, frozen=True):
+    """A call of a tool."""
+
+    arguments: dict[str, Any] = {}
+    thread: str = ""
+
+
+def routes(relay: Relay) -> list[Route]:
+    """What can be done with tools."""
+    api = _Tools(relay)
+    query = ("q", "thread", "server", "user", "cursor", "limit")
+    return [
+        Route("GET", "tools", "A page of the tools that you have, or those that fit best", api.list, query=query),
+        Route("GET", "tools/{name}", "A tool", api.get, query=("thread", "user")),
+        Route("POST", "tools/{name}/call", "Call a tool", api.call, WantedCall),
+    ]
+
+
+class _Tools:
+    def __init__(self, relay: Relay) -> None:
+        self._relay = relay
+
+    async def list(self, ask: Ask) -> Given:
+        scope = await self._scope(ask, ask.query.get("thread", ""))
+        await self._relay.settle()
+        snapshot = self._relay.view(scope).snapshot
+        server, query = ask.query.get("server", ""), ask.query.get("q", "")
+        if query:
+            chosen = [server] if server else []
+            found = await self._relay.find(query, snapshot, scope, limit=ask.limit, servers=chosen)
+            return Given({"tools": [{**shown(one.tool), "score": round(one.score, 4)} for one in found]})
+        names = sorted(
+            name for name, entry in snapshot.tools.items() if not server or unit_name(entry.server) == server
+        )
+        left = [name for name in names if name > ask.cursor][: ask.limit + 1]
+        body: dict[str, Any] = {
+            "tools": [shown(snapshot.tools[name]) for name in left[: ask.limit]],
+            "total": len(names),
+        }
+        return Given(body | ({"cursor": left[ask.limit - 1]} if len(left) > ask.limit else {}))
+
+    async def get(self, ask: Ask) -> Given:
+        scope = await self._scope(ask, ask.query.get("thread", ""))
+        found = self._relay.view(scope).snapshot.tools.get(ask.names["name"])
+        if found is None:
+            raise NotFoundError(f"There is no tool {ask.names['name']!r}.")
+        return Given({**shown(found), "definition": decode(found.definition)})
+
+    async def call(self, ask: Ask) -> Given:
+        scope = await self._scope(ask, ask.body.thread)
+        name = ask.names["name"]
+        caller = Caller(version=MODERN_VERSIONS[0], client_info=CLIENT_INFO)
+        stamp = meta.Meta(MODERN_VERSIONS[0], caller.capabilities, CLIENT_INFO)
+        params = meta.stamp({"name": encode(name), "arguments": encode(ask.body.arguments)}, stamp)
+        call = Call("tools/call", name, params, scope=scope, caller=caller, timeout=scope.overrides.timeout)
+        reply = await self._relay.handle(self._relay.enter(call))
+        if reply.parked is not None:
+            self._relay.withdraw(reply.parked)
+            raise RefusedError("The tool asks something, and nobody can be asked here.", status=409, hint="Use /mcp.")
+        if reply.error:
+            raise RefusedError(str(decode(reply.error).get("message", "")), status=502)
+        if read_input_required(reply.result) is not None:
+            raise RefusedError("The tool asks something, and nobody can be asked here.", status=409, hint="Use /mcp.")
+        return Given(decode(reply.result))
+
+    async def _scope(self, ask: Ask, thread: str) -> Scope:
+        """Who is meant, with the rights of who asks."""
+        scope = ask.scope
+        if whose(ask) != scope.user:
+            scope = await self._relay.scope_of(whose(ask))
+        elif not self._relay.knows(scope):
+            await self._relay.welcome(scope)
+        return await self._relay.in_thread(scope, thread) if thread else scope
+
+
+def shown(entry: Entry) -> dict[str, Any]:
+    """A tool for programs to read."""
+    definition = decode(entry.definition)
+    return {
+        "name": entry.shown,
+        "server": unit_name(entry.server),
+        "title": definition.get("title") or entry.annotations.title,
+        "description": definition.get("description", ""),
+        "read_only": entry.annotations.read_only_hint,
+        "destructive": entry.annotations.destructive_hint,
+    }

@@ -1,0 +1,85 @@
+"""The store's schema as numbered steps, taken by one migrator however many start at once."""
+
+from __future__ import annotations
+
+from trunkline.errors import StoreError
+from trunkline.storage.engine import Engine, Session
+
+STEPS: tuple[str, ...] = (
+    # 1: people and their keys, what belongs to them (servers, threads), and the news of each change
+    """
+    CREATE TABLE settings (name TEXT PRIMARY KEY, value {bytes} NOT NULL);
+    CREATE TABLE users (
+        name TEXT PRIMARY KEY,
+        role TEXT NOT NULL,
+        limits TEXT NOT NULL,
+        version BIGINT NOT NULL,
+        created BIGINT NOT NULL,
+        updated BIGINT NOT NULL
+    );
+    CREATE TABLE keys (
+        id TEXT PRIMARY KEY,
+        owner TEXT NOT NULL REFERENCES users (name) ON DELETE CASCADE,
+        label TEXT NOT NULL,
+        digest {bytes} NOT NULL,
+        rights TEXT NOT NULL,
+        created BIGINT NOT NULL,
+        expires BIGINT NOT NULL
+    );
+    CREATE INDEX keys_owner ON keys (owner);
+    CREATE TABLE documents (
+        noun TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        name TEXT NOT NULL,
+        content TEXT NOT NULL,
+        sealed {bytes} NOT NULL,
+        version BIGINT NOT NULL,
+        created BIGINT NOT NULL,
+        updated BIGINT NOT NULL,
+        PRIMARY KEY (noun, owner, name)
+    );
+    CREATE TABLE changes (
+        revision {serial},
+        noun TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        name TEXT NOT NULL
+    );
+    """,
+    # 2: what was used of a budget
+    """
+    CREATE TABLE spent (
+        owner TEXT NOT NULL,
+        thread TEXT NOT NULL,
+        unit TEXT NOT NULL,
+        since BIGINT NOT NULL,
+        amount DOUBLE PRECISION NOT NULL,
+        PRIMARY KEY (owner, thread, unit)
+    );
+    """,
+)
+NEWEST = len(STEPS)
+
+
+async def version_of(session: Session) -> int:
+    """The number of the last step that was taken; 0 for an empty store, or one that is not there yet."""
+    [row] = await session.fetch("SELECT MAX(version) FROM schema_version")
+    return int(row[0] or 0)
+
+
+async def migrate(engine: Engine, steps: tuple[str, ...] = STEPS) -> tuple[int, int]:
+    """Take the steps that are missing, all or none; says the version before and after."""
+    async with engine.transaction() as session:
+        await session.fetch("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY)")
+        # Read inside the transaction: whoever came first may have been here meanwhile.
+        found = await version_of(session)
+        if found > len(steps):
+            raise StoreError(
+                f"The store was written by a newer Trunkline: its schema is {found}, and this one knows {len(steps)}.",
+                hint="Update Trunkline, or use another store.",
+            )
+        for number, step in enumerate(steps[found:], found + 1):
+            for statement in step.format_map(engine.types).split(";"):
+                if statement.strip():
+                    await session.fetch(statement)
+            await session.fetch("INSERT INTO schema_version (version) VALUES (?)", number)
+    return found, len(steps)

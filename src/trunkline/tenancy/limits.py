@@ -1,0 +1,221 @@
+"""What each user, key and thread may use of calls, tokens and money, and what they used of it."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from trunkline.config.options import LimitsSection
+from trunkline.errors import ConfigError, LimitReachedError
+from trunkline.events import Emitter, Event
+from trunkline.model import Scope
+from trunkline.storage.store import Store
+
+PERIODS: Mapping[str, tuple[float, str, str]] = {
+    "calls_per_minute": (60.0, "calls", "in a minute"),
+    "calls_per_hour": (3600.0, "calls", "in an hour"),
+    "key_calls_per_minute": (60.0, "calls", "in a minute with this key"),
+    "tokens_per_day": (86400.0, "tokens", "in a day"),
+    "cost_per_day": (86400.0, "cost", "in a day"),
+}
+"""What can be limited: for how long it is counted, what of, and in words."""
+REMEMBERED = 100_000
+PLANS = 20_000
+
+
+@dataclass(frozen=True)
+class LimitReached(Event):
+    """Somebody may use no more for now."""
+
+    event: ClassVar[str] = "limit_reached"
+    user: str
+    thread: str
+    limit: str
+
+
+@dataclass(frozen=True)
+class LimitNear(Event):
+    """Somebody has used most of what they may."""
+
+    event: ClassVar[str] = "limit_near"
+    user: str
+    thread: str
+    limit: str
+    share: float
+
+
+@dataclass(slots=True)
+class _Spent:
+    """What was used since a period began."""
+
+    most: float
+    period: float
+    since: float
+    amount: float = 0.0
+    told: bool = False
+    stored: float = 0.0
+
+    def left(self, now: float) -> float:
+        if now >= self.since + self.period:
+            self.since, self.amount, self.told = now, 0.0, False
+        return self.most - self.amount
+
+
+Place = tuple[str, str, str]
+"""User (or key), thread, limit."""
+
+
+class Limiter:
+    """Counts, refuses, and remembers across restarts what lasts longer than a minute."""
+
+    def __init__(self, config: LimitsSection, *, clock: Callable[[], float] = time.time) -> None:
+        self._config, self._clock = config, clock
+        self._spent: OrderedDict[Place, _Spent] = OrderedDict()
+        self._plans: OrderedDict[Scope, tuple[tuple[Place, float], ...]] = OrderedDict()
+        self._running: dict[str, int] = {}
+        self._events = Emitter(LimitReached, LimitNear)
+        self.on, self.off = self._events.on, self._events.off
+
+    def configure(self, config: LimitsSection) -> None:
+        """Take on other limits; what was used stays used."""
+        self._config = config
+        self._plans.clear()
+
+    def is_limited(self, scope: Scope) -> bool:
+        """Whether there is anything to count for a caller."""
+        return bool(self._plan(scope)) or bool(self._config.running_calls)
+
+    def counts_tokens(self, scope: Scope) -> bool:
+        """Whether what answers take is limited for a caller."""
+        return any(place[2] == "tokens_per_day" for place, _ in self._plan(scope))
+
+    def enter(self, scope: Scope) -> None:
+        """A call begins; `LimitReachedError` when it may not."""
+        now = self._clock()
+        spent = [(place, self._at(place, most, now)) for place, most in self._plan(scope)]
+        for place, one in spent:
+            if one.left(now) < (1 if _is_calls(place[2]) else 1e-9):
+                self._refuse(place, one, now)
+        most = self._config.running_calls
+        if most and self._running.get(scope.user, 0) >= most:
+            raise LimitReachedError(
+                f"{most} calls of yours run already.", retry_after=1, hint="Wait until one of them ends."
+            )
+        self._running[scope.user] = self._running.get(scope.user, 0) + 1
+        for place, one in spent:
+            if _is_calls(place[2]):
+                self._spend(place, one, 1.0)
+
+    def leave(self, scope: Scope, *, tokens: float = 0.0, cost: float = 0.0) -> None:
+        """A call ended; what it used is counted."""
+        left = self._running.get(scope.user, 1) - 1
+        if left:
+            self._running[scope.user] = left
+        else:
+            self._running.pop(scope.user, None)
+        now = self._clock()
+        for place, most in self._plan(scope):
+            amount = {"tokens_per_day": tokens, "cost_per_day": cost}.get(place[2], 0.0)
+            if amount:
+                one = self._at(place, most, now)
+                one.left(now)
+                self._spend(place, one, amount)
+
+    def used(self, scope: Scope) -> dict[str, dict[str, float]]:
+        """What a caller used of each limit, and when it begins anew."""
+        now = self._clock()
+        found: dict[str, dict[str, float]] = {}
+        for place, most in self._plan(scope):
+            one = self._at(place, most, now)
+            left = one.left(now)
+            name = f"thread.{place[2]}" if place[1] else place[2]
+            found[name] = {"limit": most, "used": one.amount, "left": max(0.0, left), "resets": one.since + one.period}
+        return found
+
+    # Across restarts.
+
+    async def load(self, store: Store) -> None:
+        """Go on where the last process ended."""
+        for owner, thread, unit, since, amount in await store.fetch(
+            "SELECT owner, thread, unit, since, amount FROM spent"
+        ):
+            period = PERIODS[unit][0] if unit in PERIODS else 0.0
+            if since / 1000 + period > self._clock():
+                self._spent[(owner, thread, unit)] = _Spent(0.0, period, since / 1000, amount, stored=amount)
+
+    async def save(self, store: Store) -> None:
+        """Keep what was used of what is counted by the hour or the day."""
+        for (owner, thread, unit), one in list(self._spent.items()):
+            if one.amount == one.stored or one.period <= 60:
+                continue
+            one.stored = one.amount
+            await store.fetch(
+                "INSERT INTO spent (owner, thread, unit, since, amount) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (owner, thread, unit) DO UPDATE SET since = excluded.since, amount = excluded.amount",
+                *(owner, thread, unit, round(one.since * 1000), one.amount),
+            )
+
+    def _plan(self, scope: Scope) -> tuple[tuple[Place, float], ...]:
+        plan = self._plans.get(scope)
+        if plan is None:
+            plan = self._plans[scope] = tuple(_plan(scope, self._config))
+            if len(self._plans) > PLANS:
+                self._plans.popitem(last=False)
+        return plan
+
+    def _at(self, place: Place, most: float, now: float) -> _Spent:
+        found = self._spent.get(place)
+        if found is None:
+            found = self._spent[place] = _Spent(most, PERIODS[place[2]][0], now)
+            if len(self._spent) > REMEMBERED:
+                self._spent.popitem(last=False)
+        found.most = most
+        return found
+
+    def _spend(self, place: Place, one: _Spent, amount: float) -> None:
+        one.amount += amount
+        if not one.told and one.amount >= one.most * self._config.alert_at:
+            one.told = True
+            if self._events.hears(LimitNear):
+                self._events.emit(LimitNear(place[0], place[1], place[2], one.amount / one.most))
+
+    def _refuse(self, place: Place, one: _Spent, now: float) -> None:
+        _, what, when = PERIODS[place[2]]
+        if self._events.hears(LimitReached):
+            self._events.emit(LimitReached(*place))
+        whose = "this thread" if place[1] else "you"
+        raise LimitReachedError(
+            f"The limit is reached: {one.most:g} {what} {when} for {whose}.",
+            retry_after=one.since + one.period - now,
+            hint="Wait, or ask an admin for more.",
+        )
+
+
+def _plan(scope: Scope, config: LimitsSection) -> list[tuple[Place, float]]:
+    own = dict(scope.limits)
+    found: list[tuple[Place, float]] = []
+    for limit in PERIODS:
+        most = own.get(limit, getattr(config, limit))
+        holder = scope.key if limit.startswith("key_") else scope.user
+        if most and (holder or not limit.startswith("key_")):
+            found.append(((holder, "", limit), most))
+    for limit, most in scope.overrides.limits:
+        if limit in PERIODS and most:
+            found.append(((scope.user, scope.thread, limit), most))
+    return found
+
+
+def _is_calls(limit: str) -> bool:
+    return PERIODS[limit][1] == "calls"
+
+
+def check_limits(limits: Mapping[str, float]) -> None:
+    """Refuse limits that are none."""
+    for name, value in limits.items():
+        if name not in PERIODS:
+            raise ConfigError(f"There is no limit {name!r}.", hint=f"There are {', '.join(PERIODS)}.")
+        if not 0 <= value < 1e15:
+            raise ConfigError(f"The limit {name} must be 0 or more.")

@@ -1,0 +1,272 @@
+"""The people who may call, their keys, and whom a key lets in: read from the store, remembered until it changes."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from trunkline.errors import ConfigError, NotFoundError, VersionConflictError
+from trunkline.model import Rule, Scope
+from trunkline.storage import people as stored
+from trunkline.storage.people import ROLES, Key, Rights, Role, User
+from trunkline.storage.store import Change, Store, now
+from trunkline.tenancy.keys import KeyMaker
+from trunkline.tenancy.limits import check_limits
+
+REMEMBERED = 20_000
+"""Keys whose owners are known without asking the store; of each a few hundred bytes."""
+REFUSED = 1_000
+"""Keys that are known to be worth nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Whom a key lets in, and until when."""
+
+    scope: Scope
+    expires: float = 0.0
+    """Seconds since the epoch; 0 for ever."""
+
+
+Changed = Callable[[str, str, Scope | None], None]
+"""Told whom a key lets in now, by user and id: nobody, or somebody with other rights. Without an id: every key."""
+
+
+class People:
+    """Whoever has the store open has one."""
+
+    def __init__(self, store: Callable[[], Awaitable[Store]], keys: KeyMaker) -> None:
+        self._store, self._keys = store, keys
+        self._admitted: OrderedDict[bytes, Admission] = OrderedDict()
+        self._refused: OrderedDict[bytes, None] = OrderedDict()
+        self._listeners: list[Changed] = []
+        self._additions = 0
+        self.anybody = False
+        """Whether there is a user; then everyone wants a key."""
+
+    # At the door.
+
+    def known(self, token: bytes) -> Scope | None:
+        """Whose calls are made with a key, if that is remembered."""
+        digest = hashlib.sha256(token).digest()
+        found = self._admitted.get(digest)
+        if found is None:
+            return None
+        if found.expires and found.expires <= time.time():
+            del self._admitted[digest]
+            return None
+        return found.scope
+
+    async def admit(self, token: bytes) -> Scope | None:
+        """Whose calls are made with a key; `None` when it is nobody's."""
+        digest = hashlib.sha256(token).digest()
+        id = self._keys.id_of(token)
+        if not id or digest in self._refused:
+            return None
+        admission = await self._look_up(id, token)
+        if admission is None:
+            _remember(self._refused, digest, None, REFUSED)
+            return None
+        _remember(self._admitted, digest, admission, REMEMBERED)
+        return admission.scope
+
+    async def _look_up(self, id: str, token: bytes) -> Admission | None:
+        store = await self._store()
+        found = await stored.find_key(store, id)
+        if found is None or not hmac.compare_digest(found[1], self._keys.digest(token)):
+            return None
+        key, _ = found
+        if key.expires and key.expires <= now():
+            return None
+        user = await stored.find_user(store, key.user)
+        return Admission(scope_of(user, key), key.expires / 1000) if user is not None else None
+
+    # What administrators do.
+
+    async def add_user(self, name: str, role: str = "member", limits: Mapping[str, float] | None = None) -> User:
+        """Take in somebody."""
+        user = self.checked(User(name, _role(role), dict(limits or {})))
+        made = await stored.add_user(await self._store(), user)
+        if made is None:
+            raise ConfigError(f"There already is a user {name!r}.", hint="See `trunkline user list`.")
+        self._additions += 1
+        self.anybody = True
+        return made
+
+    @staticmethod
+    def checked(user: User) -> User:
+        """A user who may be kept."""
+        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,127}", user.name):
+            hint = "Use letters, digits and any of _ . @ + -"
+            raise ConfigError(f"{user.name!r} cannot be a user's name.", hint=hint)
+        check_limits(user.limits)
+        return replace(user, limits={name: float(most) for name, most in user.limits.items()})
+
+    async def update_user(
+        self, name: str, *, role: str = "", limits: Mapping[str, float] | None = None, version: int = 0
+    ) -> User:
+        """Change what somebody may; with a version, only if nobody else did meanwhile."""
+        before = await self.user(name)
+        wanted = replace(
+            before,
+            role=_role(role) if role else before.role,
+            limits=before.limits if limits is None else dict(limits),
+            version=version or before.version,
+        )
+        made = await stored.update_user(await self._store(), self.checked(wanted))
+        if made is None:
+            raise VersionConflictError(f"User {name!r} was changed by somebody else.", hint="Look, and try again.")
+        await self._recheck_user(name)
+        return made
+
+    async def remove_user(self, name: str) -> None:
+        """Forget somebody with all that is theirs; whatever they have open ends."""
+        store = await self._store()
+        if not await stored.remove_user(store, name):
+            raise _no_user(name)
+        self._tell(name, "", None)
+        await self._look()
+
+    async def user(self, name: str) -> User:
+        """Somebody by name."""
+        found = await stored.find_user(await self._store(), name)
+        if found is None:
+            raise _no_user(name)
+        return found
+
+    async def users(self, *, after: str = "", limit: int = 1000) -> list[User]:
+        """Everybody by name, those behind one."""
+        return await stored.list_users(await self._store(), after=after, limit=limit)
+
+    async def make_key(
+        self, user: str, *, name: str = "", rights: Rights | None = None, expires: int = 0
+    ) -> tuple[Key, str]:
+        """A key for somebody, and its text, which nobody can ever see again."""
+        made = self._keys.make()
+        wanted = Key(made.id, user, name, rights or Rights(), expires=expires)
+        key = await stored.add_key(await self._store(), wanted, made.digest)
+        if key is None:
+            raise _no_user(user)
+        return key, made.text
+
+    async def keys(self, user: str = "", *, after: str = "", limit: int = 1000) -> list[Key]:
+        """Keys by their id, those behind one, of one user or of all."""
+        return await stored.list_keys(await self._store(), user, after=after, limit=limit)
+
+    async def revoke_key(self, id: str, *, user: str = "") -> Key:
+        """Let nobody in with a key any more; of a user if one is given, since others' keys are unknown ones."""
+        found = await stored.remove_key(await self._store(), id, user)
+        if found is None:
+            raise NotFoundError(f"There is no key {id!r}.", hint="See `trunkline key list`.")
+        await self._recheck(id)
+        return found
+
+    # When things change.
+
+    def on_change(self, listener: Changed) -> None:
+        """Hear whose admissions changed."""
+        self._listeners.append(listener)
+
+    async def follow(self, changes: Sequence[Change] | None) -> None:
+        """Others changed something; `None` when it is not known what."""
+        if changes is None:
+            for key in {admission.scope.key for admission in self._admitted.values()} - {""}:
+                await self._recheck(key)
+        for change in changes or ():
+            if change.noun == "key":
+                await self._recheck(change.name)
+            elif change.noun == "user":
+                await self._recheck_user(change.owner)
+        if changes is None or any(change.noun == "user" for change in changes):
+            await self._look()
+
+    async def _look(self) -> None:
+        """Find out whether there is anybody; who is added meanwhile counts."""
+        before = self._additions
+        found = await stored.any_user(await self._store())
+        if before == self._additions:
+            self.anybody = found
+
+    async def _recheck_user(self, user: str) -> None:
+        """Somebody was changed, or is gone."""
+        keys = await stored.list_keys(await self._store(), user)
+        for key in keys:
+            await self._recheck(key.id)
+        if not keys:
+            self._tell(user, "", None)
+
+    async def _recheck(self, id: str) -> None:
+        """A key was changed, or is gone: whoever was let in with it is let in anew."""
+        store = await self._store()
+        found = await stored.find_key(store, id)
+        user = await stored.find_user(store, found[0].user) if found is not None else None
+        now = scope_of(user, found[0]) if found is not None and user is not None else None
+        for digest, admission in list(self._admitted.items()):
+            if admission.scope.key == id and admission.scope != now:
+                del self._admitted[digest]
+        self._tell(user.name if user is not None else "", id, now)
+
+    def _tell(self, user: str, key: str, now: Scope | None) -> None:
+        if not key:
+            for digest in [one for one, admission in self._admitted.items() if admission.scope.user == user]:
+                del self._admitted[digest]
+        for listener in self._listeners:
+            listener(user, key, now)
+
+
+def expiry_of(text: str | float) -> int:
+    """The moment a key ends, as the store keeps it, of `30d`, `12h`, seconds from now, or a date; 0 for never."""
+    if not text:
+        return 0
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]+)?)([smhdw]?)", str(text))
+    if found is not None:
+        moment = now() + round(
+            float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[found[2]] * 1000
+        )
+    else:
+        try:
+            date = datetime.fromisoformat(str(text))
+        except ValueError:
+            raise ConfigError(f"{text!r} is no time.", hint="Write 30d, 12h, or a date such as 2027-01-31.") from None
+        moment = round((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() * 1000)
+    if not now() < moment < 2**53:
+        raise ConfigError(f"A key cannot end at {text!r}.", hint="Choose a time to come.")
+    return moment
+
+
+def scope_of(user: User, key: Key) -> Scope:
+    """Whose calls they are that are made with a key."""
+    rights = key.rights
+    rule = Rule(
+        servers=frozenset(rights.servers) if rights.servers else None,
+        tools=rights.tools,
+        read_only=rights.read_only or user.role == "reader",
+    )
+    rules = () if rule == Rule() else (rule,)
+    limits = tuple(sorted(user.limits.items()))
+    return Scope(user=user.name, key=key.id, role=user.role, rules=rules, limits=limits, profile=rights.profile)
+
+
+def _role(role: str) -> Role:
+    for known in ROLES:
+        if role == known:
+            return known
+    raise ConfigError(f"There is no role {role!r}.", hint=f"There are {', '.join(ROLES)}.")
+
+
+def _no_user(name: str) -> NotFoundError:
+    return NotFoundError(f"There is no user {name!r}.", hint="See `trunkline user list`.")
+
+
+def _remember(
+    memory: OrderedDict[bytes, Admission] | OrderedDict[bytes, None], digest: bytes, found: object, most: int
+) -> None:
+    memory[digest] = found  # type: ignore[reportArgumentType] - each holds its own kind
+    if len(memory) > most:
+        memory.popitem(last=False)

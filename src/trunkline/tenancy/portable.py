@@ -1,0 +1,216 @@
+"""A store as one document: to be kept elsewhere, looked at, and brought into another store, all of it or nothing."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from trunkline.errors import ConfigError
+from trunkline.storage import documents, people
+from trunkline.storage.documents import Document
+from trunkline.storage.people import Key, User
+from trunkline.storage.store import Store, note
+from trunkline.tenancy.tenancy import Tenancy
+from trunkline.wire.seal import Seal
+
+FORMAT = "trunkline-store"
+VERSION = 1
+LARGEST = 256 * 2**20
+"""Bytes that a document may have."""
+PAGE = 500
+
+
+class PortableUser(msgspec.Struct, forbid_unknown_fields=True):
+    """A user in a document."""
+
+    name: str
+    role: people.Role = "member"
+    limits: dict[str, float] = {}
+
+
+class PortableThing(msgspec.Struct, forbid_unknown_fields=True):
+    """A server or a thread in a document."""
+
+    name: str
+    content: dict[str, Any]
+    user: str = ""
+
+
+class Portable(msgspec.Struct, forbid_unknown_fields=True):
+    """A document. What is secret is left out, or sealed with a passphrase."""
+
+    format: Literal["trunkline-store"]
+    version: int
+    users: list[PortableUser] = []
+    servers: list[PortableThing] = []
+    threads: list[PortableThing] = []
+    sealed: dict[str, str] = {}
+
+
+class _Secrets(msgspec.Struct, forbid_unknown_fields=True):
+    servers: list[tuple[str, str, dict[str, Any]]]
+    keys: list[tuple[Key, str]]
+
+
+@dataclass
+class Preview:
+    """What bringing in a document would do."""
+
+    added: list[str] = field(default_factory=list[str])
+    changed: list[str] = field(default_factory=list[str])
+    same: int = 0
+
+
+async def export(tenancy: Tenancy, passphrase: str = "") -> bytes:
+    """Everything that is kept, in an order of its own, so that equal stores give equal documents."""
+    store = await tenancy.store()
+    users = await _users(store)
+    owners = ["", *(user.name for user in users)]
+    servers = [one for owner in owners for one in await _all(store, "server", owner)]
+    threads = [one for owner in owners for one in await _all(store, "thread", owner)]
+    sealed: dict[str, str] = {}
+    if passphrase:
+        secret = [(one.owner, one.name, tenancy.servers.secrets_of(one)) for one in servers if one.sealed]
+        keys = [(key, digest.hex()) for key, digest in await people.all_keys(store)]
+        sealed = _seal(passphrase, msgspec.json.encode(_Secrets(secret, keys)))
+    document = Portable(
+        FORMAT,
+        VERSION,
+        [PortableUser(user.name, user.role, dict(user.limits)) for user in users],
+        [PortableThing(one.name, one.content, one.owner) for one in servers],
+        [PortableThing(one.name, one.content, one.owner) for one in threads],
+        sealed,
+    )
+    return json.dumps(msgspec.to_builtins(document), indent=1, ensure_ascii=False, sort_keys=True).encode() + b"\n"
+
+
+def read(content: bytes) -> Portable:
+    """A document from anywhere; whatever is odd about it is an error."""
+    if len(content) > LARGEST:
+        raise ConfigError(f"The document has more than {LARGEST // 2**20} MiB.")
+    try:
+        document = msgspec.json.decode(content, type=Portable)
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"This is no document of a store: {error}.") from None
+    if document.version != VERSION:
+        raise ConfigError(
+            f"The document has version {document.version}, and this Trunkline reads {VERSION}.",
+            hint="Update Trunkline.",
+        )
+    return document
+
+
+class Import:
+    """A document on its way into a store: checked first, then looked at, then taken or left."""
+
+    def __init__(self, tenancy: Tenancy, document: Portable, passphrase: str = "", *, commands: bool = False) -> None:
+        self._tenancy = tenancy
+        secrets = _Secrets([], [])
+        if passphrase:
+            secrets = msgspec.json.decode(_unseal(passphrase, document.sealed), type=_Secrets)
+        owned = {(user, name): values for user, name, values in secrets.servers}
+        self.users = [tenancy.people.checked(User(one.name, one.role, one.limits)) for one in document.users]
+        names = {user.name for user in self.users}
+        self.keys = [(key, bytes.fromhex(digest)) for key, digest in secrets.keys]
+        self.things: list[Document] = []
+        for one in document.servers:
+            if not commands and (one.content.get("command") or owned.get((one.user, one.name), {}).get("command")):
+                raise ConfigError(
+                    f"Server {one.name!r} would start a command here.", hint="If you want that, say --allow-commands."
+                )
+            wanted = {**one.content, **owned.get((one.user, one.name), {}), "name": one.name}
+            self.things.append(tenancy.servers.checked(wanted, one.user))
+        self.things += [tenancy.threads.checked(one.user, one.name, one.content) for one in document.threads]
+        for owner in {*(one.owner for one in self.things), *(key.user for key, _ in self.keys)} - {""}:
+            if owner not in names:
+                raise ConfigError(f"The document has things of {owner!r}, who is not in it.")
+
+    async def preview(self) -> Preview:
+        """What would be added, and what changed."""
+        store, found = await self._tenancy.store(), Preview()
+        for user in self.users:
+            before = await people.find_user(store, user.name)
+            same = before is not None and (before.role, dict(before.limits)) == (user.role, dict(user.limits))
+            _note(found, f"user {user.name}", exists=before is not None, same=same)
+        for one in self.things:
+            kept = await documents.find(store, one.noun, one.owner, one.name)
+            same = kept is not None and kept.content == one.content and self._same_secrets(kept, one)
+            _note(
+                found,
+                f"{one.noun} {one.owner + '/' if one.owner else ''}{one.name}",
+                exists=kept is not None,
+                same=same,
+            )
+        return found
+
+    async def take(self) -> None:
+        """Bring in all of it, or nothing."""
+        store = await self._tenancy.store()
+        async with store.changing("everything", "", "") as session:
+            for user in self.users:
+                await people.put_user(session, user)
+                await note(session, "user", user.name, "")
+            for key, digest in self.keys:
+                await people.put_key(session, key, digest)
+                await note(session, "key", key.user, key.id)
+            for one in self.things:
+                kept = await documents.find(session, one.noun, one.owner, one.name)
+                if kept is not None and one.noun == "server" and not one.sealed:
+                    one = dataclasses.replace(one, sealed=kept.sealed)  # a document without secrets takes none away
+                await documents.put_in(session, dataclasses.replace(one, version=kept.version if kept else 0))
+                await note(session, one.noun, one.owner, one.name)
+
+    def _same_secrets(self, kept: Document, wanted: Document) -> bool:
+        servers = self._tenancy.servers
+        return wanted.noun != "server" or not wanted.sealed or servers.secrets_of(kept) == servers.secrets_of(wanted)
+
+
+def _note(found: Preview, what: str, *, exists: bool, same: bool) -> None:
+    if same:
+        found.same += 1
+    else:
+        (found.changed if exists else found.added).append(what)
+
+
+async def _users(store: Store) -> list[User]:
+    found: list[User] = []
+    while more := await people.list_users(store, after=found[-1].name if found else "", limit=PAGE):
+        found += more
+    return found
+
+
+async def _all(store: Store, noun: documents.Noun, owner: str) -> list[Document]:
+    found: list[Document] = []
+    while more := await documents.of_owner(store, noun, owner, after=found[-1].name if found else "", limit=PAGE):
+        found += more
+    return found
+
+
+def _seal(passphrase: str, content: bytes) -> dict[str, str]:
+    salt = os.urandom(16)
+    return {
+        "salt": base64.b64encode(salt).decode(),
+        "data": Seal(lambda: _key(passphrase, salt)).close(content, b"store"),
+    }
+
+
+def _unseal(passphrase: str, sealed: Mapping[str, str]) -> bytes:
+    if not sealed:
+        raise ConfigError("The document holds no secrets that a passphrase could open.")
+    try:
+        salt = base64.b64decode(sealed.get("salt", ""), validate=True)
+        return Seal(lambda: _key(passphrase, salt)).open(sealed.get("data", ""), b"store")
+    except ValueError:
+        raise ConfigError("The passphrase does not open the document's secrets.") from None
+
+
+def _key(passphrase: str, salt: bytes) -> bytes:
+    return hashlib.scrypt(passphrase.encode(), salt=salt, n=2**15, r=8, p=1, maxmem=2**26, dklen=32)

@@ -1,0 +1,148 @@
+"""The store, opened when something needs it, and everyone who goes by what is in it."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from trunkline.config.options import StoreConfig
+from trunkline.errors import ConfigError, StoreError
+from trunkline.storage.files import seal_key
+from trunkline.storage.store import Change, Place, Store, open_store, place_of
+from trunkline.tasks import Tasks, open_tasks
+from trunkline.tenancy.keys import KeyMaker
+from trunkline.tenancy.people import People
+from trunkline.tenancy.servers import Servers
+from trunkline.tenancy.threads import Threads
+
+log = logging.getLogger("trunkline")
+
+NEWS = 0.5
+"""Seconds between two looks at what other processes changed: what they revoke is felt within one."""
+
+
+class Tenancy:
+    """Open it with `open_tenancy`. Where nobody has a store, nothing is opened, and nobody is asked for a key."""
+
+    def __init__(self, config: StoreConfig, home: Path, tasks: Tasks) -> None:
+        self.place: Place = place_of(config.url, home)
+        self._config, self._home, self._tasks = config, home, tasks
+        self._opening = asyncio.Lock()
+        self._opened: Store | None = None
+        self._stack = AsyncExitStack()
+        self.people = People(self.store, KeyMaker(self.master))
+        self.threads = Threads(self.store, lambda: self.is_open)
+        self.servers = Servers(self.store, lambda: self.is_open, self.master, os.environ)
+
+        self._listeners: list[Callable[[Sequence[Change] | None], Awaitable[None]]] = []
+
+    def on_change(self, listener: Callable[[Sequence[Change] | None], Awaitable[None]]) -> None:
+        """Hear what others changed, `None` for anything; also when the store is opened."""
+        self._listeners.append(listener)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a store: where there is none, nobody has anything in it."""
+        return self._opened is not None
+
+    async def store(self) -> Store:
+        """The store, opened now if need be."""
+        if self._opened is not None:
+            return self._opened
+        async with self._opening:
+            if self._opened is None:
+                store = await self._stack.enter_async_context(open_store(self.place))
+                await self._check_master(store)
+                self._tasks.start(self._follow(store, await store.revision()), name="news of the store")
+                self._opened = store
+                self._tasks.start(self._tell(None), name="store opened")
+        return self._opened
+
+    def master(self) -> bytes:
+        """The key behind everything that the store keeps sealed or peppered."""
+        if not self._config.key:
+            return seal_key(self._home)
+        try:
+            key = bytes.fromhex(self._config.key)
+        except ValueError:
+            key = b""
+        if len(key) != 32:
+            raise ConfigError("[store]: `key` is not one.", hint="Make one: `openssl rand -hex 32`.")
+        return key
+
+    async def start(self, *, watch: bool) -> None:
+        """Open a store that is there; or `watch` for one that others may make, such as the command line."""
+        if self.place.exists:
+            await self._look()
+        elif watch:
+            self._tasks.start(self._wait(), name="store")
+
+    async def _look(self) -> None:
+        await self.store()
+        await self.people.follow(None)
+
+    async def _tell(self, changes: Sequence[Change] | None) -> None:
+        self.threads.follow(changes)
+        await self.people.follow(changes)
+        for listener in self._listeners:
+            await listener(changes)
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        await self._stack.aclose()
+
+    async def _wait(self) -> None:
+        while not self.place.exists and self._opened is None:  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(NEWS)
+        try:
+            await self._look()
+        except StoreError as error:
+            log.error("%s", error)
+
+    async def _follow(self, store: Store, seen: int) -> None:
+        """Hear what other processes change. While the store is away, what is remembered counts."""
+        away = False
+        while True:
+            await asyncio.sleep(NEWS)
+            try:
+                changes = await store.changes(seen)
+                if changes is None:
+                    seen = await store.revision()
+                if changes != []:
+                    await self._tell(changes)
+                seen = changes[-1].revision if changes else seen
+                if away:
+                    log.info("The store is back.")
+                away = False
+            except StoreError as error:
+                if not away:
+                    log.error("%s Callers who were let in before still are.", error)
+                away = True
+
+    async def _check_master(self, store: Store) -> None:
+        """A store made with another key is not used: nobody's key would fit, and nothing sealed could be read."""
+        proof = hmac.digest(self.master(), b"trunkline store 1", "sha256")
+        if not hmac.compare_digest(await store.setting("master", proof), proof):
+            where = "[store] `key`" if self._config.key else f"{self._home / 'seal.key'}"
+            raise ConfigError(
+                f"The store at {self.place.shown} was made with another key than {where}.",
+                hint="Bring the key it was made with; several machines that share a store share its `key`.",
+            )
+
+
+@asynccontextmanager
+async def open_tenancy(config: StoreConfig, home: Path, *, watch: bool = False) -> AsyncGenerator[Tenancy]:
+    """Tenancy for the body; `watch` for a store that somebody makes meanwhile."""
+    async with open_tasks() as tasks:
+        tenancy = Tenancy(config, home, tasks)
+        try:
+            await tenancy.start(watch=watch)
+            yield tenancy
+        finally:
+            await tasks.close()
+            await tenancy.close()
