@@ -30,7 +30,9 @@ CATCHES_ALL = {
 }
 """Where any exception is caught, and why."""
 
-SMALL_NOUNS: dict[str, str] = {}
+SMALL_NOUNS: dict[str, str] = {
+    "trunkline.call.stages.limits": "a stage of the line",
+}
 """Modules below 60 lines that only one other imports, and why they stand by themselves."""
 
 

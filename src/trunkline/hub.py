@@ -16,7 +16,8 @@ from trunkline.config.reading import find_file, load
 from trunkline.control.history import History
 from trunkline.control.registry import Changed
 from trunkline.errors import ConfigError, InvalidArgumentsError, ServerRefusedError
-from trunkline.model import Call, Entry, Kind, Scope, ServerView, Snapshot, View
+from trunkline.identity import Scope
+from trunkline.model import Call, Entry, Kind, ServerView, Snapshot, View
 from trunkline.questions.bridge import AnswerHandler, LocalAnswers
 from trunkline.questions.manager import ElicitationManager
 from trunkline.relay import Edge, Relay, open_relay

@@ -20,15 +20,17 @@ from trunkline.call.stages.batch import BatchStage
 from trunkline.call.stages.builtin import BuiltinStage, unwrap
 from trunkline.call.stages.cache import CacheStage
 from trunkline.call.stages.elicit import ElicitStage
-from trunkline.call.stages.entry import EntryStage, find_resource, unknown
+from trunkline.call.stages.entry import EntryStage
 from trunkline.call.stages.limits import LimitStage
 from trunkline.call.stages.middleware import MiddlewareStage
 from trunkline.call.stages.route import RouteStage
 from trunkline.call.stages.send import SendStage
 from trunkline.call.stages.tasks import TaskStage
 from trunkline.call.suspended import Suspended
-from trunkline.call.tasks.log import At, Task, TaskLog
-from trunkline.config.options import Config, LimitsSection, SearchStrategy, ServerSpec
+from trunkline.call.tasks.log import TaskLog
+from trunkline.callers import Callers
+from trunkline.config.options import Config, SearchStrategy, ServerSpec
+from trunkline.config.tenancy import LimitsSection
 from trunkline.control.fleet import Fleet
 from trunkline.control.history import History
 from trunkline.control.list_store import ListStore
@@ -37,34 +39,22 @@ from trunkline.control.own_lists import OwnLists
 from trunkline.control.own_subscriptions import OwnSubscriptions
 from trunkline.control.registry import Changed, OwnedChanged, Registry
 from trunkline.control.search import Found, ToolSearch
-from trunkline.control.supervisor import Supervisor
 from trunkline.control.tenants import Tenants
 from trunkline.control.views import Views
 from trunkline.errors import ConfigError, UpstreamError
-from trunkline.model import (
-    EVERYONE,
-    Answer,
-    Call,
-    Caller,
-    Introduction,
-    Kind,
-    Parked,
-    Reply,
-    Scope,
-    ServerView,
-    Snapshot,
-    View,
-)
+from trunkline.following import Following
+from trunkline.identity import Scope
+from trunkline.model import Answer, Call, Caller, Introduction, Parked, Reply, ServerView, Snapshot
 from trunkline.questions.bridge import OpenPage
 from trunkline.storage.files import seal_key
 from trunkline.storage.store import Change
-from trunkline.tasks import Tasks, in_slices, open_tasks
+from trunkline.tasks import Tasks, open_tasks
 from trunkline.telemetry.savings import Savings
 from trunkline.telemetry.tally import Tallies
 from trunkline.tenancy.limits import Limiter
 from trunkline.tenancy.tenancy import Tenancy
 from trunkline.tool import NO_OPTIONS, ToolOptions
-from trunkline.tools.builtin import CALL, CATALOGUE
+from trunkline.tools.builtin import CALL
 from trunkline.upstream.connection import Connection
 from trunkline.upstream.connection_key import ConnectionKey, askable
 from trunkline.upstream.exchange import Exchange
@@ -118,6 +108,14 @@ class Relay:
         self._links = Links()
         self.tenants = Tenants(tenancy.servers, self._fleet, self._registry, self._run_registered)
         """Servers that were registered at run time, and the users who are here."""
+        seen = self._registry, self._fleet, self._views, self._own_lists
+        self._callers = callers = Callers(lambda: self.config, tenancy, self.tenants, seen)
+        self.knows, self.welcome, self.settle = callers.knows, callers.welcome, callers.settle
+        self.scope_of, self.in_thread = callers.scope_of, callers.in_thread
+        self.view, self.view_for, self.listed_for = callers.view, callers.view_for, callers.listed_for
+        following = Following(callers, self._fleet, self._own_lists, self.own_subscriptions, self._links)
+        self.watch, self.unwatch = following.watch, following.unwatch
+        self.follow_task, self.unfollow_task = following.follow_task, following.unfollow_task
         self.limiter = Limiter(config.limits)
         """What callers used of what they may."""
         self._searching = ToolSearch(config.search, config.home, tasks)
@@ -150,7 +148,7 @@ class Relay:
         self._lanes.refresh()
         self.stages: tuple[Stage, ...] = (
             BuiltinStage(self.view_for, self._find, config, self.savings),
-            EntryStage(self.view_for, self._settle_for, self._options, self._links),
+            EntryStage(self.view_for, self._callers.settle_for, self._options, self._links),
             *((LimitStage(self.limiter),) if self.tenancy.is_open or config.limits != LimitsSection() else ()),
             MiddlewareStage(policy, self._tasks, self._edge.open_page),
             *((self._cache,) if self._cache is not None else ()),
@@ -162,32 +160,6 @@ class Relay:
         )
         self.handle: Handler = join(self.stages)
         """Passes one call through the stages."""
-
-    # Who calls.
-
-    def knows(self, scope: Scope) -> bool:
-        """Whether nothing has to be looked up before a caller is served."""
-        return not self.tenancy.is_open or not scope.user or self.tenants.is_here(scope.user)
-
-    async def welcome(self, scope: Scope) -> None:
-        """Look up what a caller has, and have it run."""
-        if not self.knows(scope):
-            await self.tenants.arrive(scope.user, self.config.gateway.settle)
-        await in_slices(self._views.prepare(scope, self.snapshot))
-
-    async def in_thread(self, scope: Scope, thread: str) -> Scope:
-        """A caller in one of its threads."""
-        threads = self.tenancy.threads
-        return threads.known(scope, thread) or await threads.enter(scope, thread)
-
-    async def scope_of(self, user: str = "", thread: str = "", profile: str = "") -> Scope:
-        """The scope of a caller in this process, who is who they say."""
-        scope = Scope(user=user, profile=profile)
-        if thread:
-            scope = await self.in_thread(scope, thread)
-        if not self.knows(scope):
-            await self.welcome(scope)
-        return scope
 
     # Calls.
 
@@ -218,25 +190,6 @@ class Relay:
         """What is known at this moment."""
         return self._registry.snapshot
 
-    def view(self, scope: Scope = EVERYONE) -> View:
-        """What a caller has, and what lists show them."""
-        return self._views.of(scope, self._registry.snapshot)
-
-    def view_for(self, scope: Scope, caller: Caller) -> View:
-        """What one caller has: as its profile has it, but for what servers show to this caller alone."""
-        return self._own_lists.view(scope, caller, self.config) or self.view(scope)
-
-    async def listed_for(self, scope: Scope, caller: Caller, kind: Kind) -> View:
-        """What a list shows one caller, after what it did on connections of its own."""
-        await self.settle()
-        await self._own_lists.refresh(scope, caller, (kind,))
-        return self.view_for(scope, caller)
-
-    async def _settle_for(self, call: Call) -> None:
-        """Its server may only just be starting, or have listed the name to this caller alone."""
-        await self._registry.settle(self.config.gateway.settle)
-        await self._own_lists.refresh(call.scope, call.caller)
-
     def servers(self) -> list[ServerView]:
         """Every server, those of users included, and how it fares."""
         return list(self.snapshot.all_servers.values())
@@ -245,11 +198,6 @@ class Relay:
         """Wait until every server was reached or failed once, at most so long."""
         await self._fleet.ready(seconds)
         await self._registry.published()
-
-    async def settle(self) -> None:
-        """Wait a moment for servers of which nothing is known yet, and have stale lists read again."""
-        await self._registry.settle(self.config.gateway.settle)
-        self._fleet.refresh()
 
     async def introduction_for(self, scope: Scope, caller: Caller) -> Introduction | None:
         """What the one server of bare mode says of itself to such a caller; `None` when nothing is known of it."""
@@ -338,37 +286,6 @@ class Relay:
         self._followers.append(follower)
         follower(self.snapshot)
 
-    async def watch(self, uri: str, scope: Scope, caller: Caller) -> Reply:
-        """Follow a resource that a caller has; its changes reach `on_heard`."""
-        if uri == CATALOGUE and self.view(scope).resources:
-            return Reply(result=b"{}")  # whoever hears of changed lists hears of it
-        if find_resource(uri, self.view_for(scope, caller).snapshot) is None:
-            await self._own_lists.refresh(scope, caller, (Kind.RESOURCE, Kind.TEMPLATE))
-        found = self._supervisor_of(uri, "resources/subscribe", self.view_for(scope, caller).snapshot, scope)
-        own = await self.own_subscriptions.watch(found.spec.name, uri, scope, caller)
-        return own if own is not None else await found.subscription.watch(uri)
-
-    async def unwatch(self, uri: str, scope: Scope, caller: Caller) -> Reply:
-        """Stop following a resource."""
-        snapshot = self.view_for(scope, caller).snapshot
-        if uri == CATALOGUE and find_resource(uri, snapshot) is None:
-            return Reply(result=b"{}")
-        own = await self.own_subscriptions.unwatch(uri, scope, caller)
-        if own is not None:
-            return own
-        return await self._supervisor_of(uri, "resources/unsubscribe", snapshot, scope).subscription.unwatch(uri)
-
-    async def follow_task(self, task: Task) -> bool:
-        """Follow a task; its news reach `on_heard`. Legacy servers tell of their tasks unasked, or never."""
-        found = self._fleet.supervisor(task.server)
-        return found is not None and (task.at is At.LEGACY or await found.subscription.follow_task(task.own))
-
-    def unfollow_task(self, task: Task) -> None:
-        """Stop following a task."""
-        found = self._fleet.supervisor(task.server)
-        if found is not None and task.at is At.MODERN:
-            found.subscription.unfollow_task(task.own)
-
     def notify_session(self, session: str, method: str, params: bytes) -> None:
         """Tell the servers on the connections of a session something, such as that its roots changed."""
         for connection in self._fleet.pool.of_session(session):
@@ -433,14 +350,6 @@ class Relay:
         await self.apply(dataclasses.replace(self.config, servers=rest))
         if mounted.stops:
             await mounted.server.stop("It was unmounted.")
-
-    def _supervisor_of(self, uri: str, method: str, snapshot: Snapshot, scope: Scope) -> Supervisor:
-        entry = find_resource(uri, snapshot) or self._links.find(scope, uri, snapshot)
-        server = (entry.members or (entry.server,))[0] if entry is not None else snapshot.bare
-        found = self._fleet.supervisor(server)
-        if found is None:
-            raise unknown(Call(method, uri, {}), snapshot)
-        return found
 
     # What the stages and the control path want to know.
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from trunkline.call.links import MOST_LINKS, MOST_SCOPES, Links
-from trunkline.model import Scope, ServerView, Snapshot
+from trunkline.identity import Scope
+from trunkline.model import ServerView, Snapshot
 
 ANN, BOB = Scope(user="ann"), Scope(user="bob")
 SNAPSHOT = Snapshot(servers={"one": ServerView("one"), "two": ServerView("two")})

@@ -12,6 +12,7 @@ from trunkline.config.reading import parse
 from trunkline.control.merging import join_servers
 from trunkline.control.views import Views
 from trunkline.errors import UnknownNameError
+from trunkline.identity import EVERYONE, Scope
 from trunkline.model import Kind, Listing, ServerView, Snapshot, State, View
 from trunkline.tools.names import meaning
 
@@ -40,7 +41,7 @@ def configured(*servers: ServerView, profiles: Json | None = None, **gateway: An
 def seen(profile: str, *servers: ServerView, **options: Any) -> View:
     """What callers of a profile see."""
     config, snapshot = configured(*servers, **options)
-    return Views(config).of(profile, snapshot)
+    return Views(config).of(Scope(profile=profile), snapshot)
 
 
 def names(view: View) -> list[str]:
@@ -161,11 +162,11 @@ def test_tools_that_are_called_as_ours_make_way_only_if_search_is_wanted(expose:
 def test_a_view_is_made_once_for_a_snapshot_and_anew_for_another_configuration() -> None:
     config, snapshot = configured(ONE, expose="all")
     views = Views(config)
-    first = views.of("", snapshot)
+    first = views.of(EVERYONE, snapshot)
 
-    assert views.of("", snapshot) is first
+    assert views.of(EVERYONE, snapshot) is first
     views.configure(parse({"gateway": {"expose": "search"}}, env={}))
-    assert views.of("", snapshot).searching
+    assert views.of(EVERYONE, snapshot).searching
 
 
 def test_there_is_no_view_of_an_unknown_profile() -> None:
@@ -176,4 +177,4 @@ def test_there_is_no_view_of_an_unknown_profile() -> None:
 def test_a_profile_may_be_made_in_python_too() -> None:
     config = Config(servers={"one": ServerSpec("one", command="true")})
 
-    assert Views(config).of("", join_servers({"one": ONE}, config, 1)).searching is False
+    assert Views(config).of(EVERYONE, join_servers({"one": ONE}, config, 1)).searching is False

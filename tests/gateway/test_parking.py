@@ -11,7 +11,8 @@ import pytest
 from trunkline.errors import BusyError, RefusedError
 from trunkline.gateway.mcp import parking as parkings
 from trunkline.gateway.mcp.parking import Parking, is_ours
-from trunkline.model import Call, Question, Scope
+from trunkline.identity import Scope
+from trunkline.model import Call, Question
 
 SECONDS = 100.0
 

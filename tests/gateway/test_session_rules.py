@@ -13,7 +13,8 @@ from trunkline.gateway.mcp import sessions as module
 from trunkline.gateway.mcp.sessions import FINISHED_KEPT, Session, Sessions
 from trunkline.gateway.mcp.stream import BACKLOG, BACKLOG_BYTES, REPLAY_BYTES, Stream
 from trunkline.gateway.request import Request
-from trunkline.model import Kind, Scope
+from trunkline.identity import Scope
+from trunkline.model import Kind
 from trunkline.wire.envelope import Message
 
 ELICITS = b'{"elicitation":{}}'

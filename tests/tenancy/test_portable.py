@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from trunkline.config.options import StoreConfig
+from trunkline.config.tenancy import StoreConfig
 from trunkline.errors import ConfigError
-from trunkline.model import Overrides
+from trunkline.identity import Overrides
 from trunkline.storage.people import Rights
 from trunkline.storage.store import Place
 from trunkline.tenancy.portable import Import, export, read
@@ -86,7 +86,7 @@ def changed(**members: Any) -> Callable[[Json], Json]:
     return lambda document: {**document, **members}
 
 
-BOB = {"name": "bob", "role": "member", "limits": {}}
+BOB: Json = {"name": "bob", "role": "member", "limits": {}}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, cast
 
-from trunkline.model import Entry, Scope, Snapshot
+from trunkline.identity import Scope
+from trunkline.model import Entry, Snapshot
 from trunkline.wire.members import decode_bounded
 
 MOST_SCOPES = 1000

@@ -11,7 +11,7 @@ from trunkline.control.list_store import ListStore
 from trunkline.control.registry import Registry
 from trunkline.control.supervisor import Supervisor
 from trunkline.errors import UpstreamError
-from trunkline.model import owner_of
+from trunkline.identity import owner_of
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection_key import ConnectionKey
 from trunkline.upstream.pool import Pool

@@ -11,7 +11,8 @@ from operator import is_, is_not
 from typing import Any, cast
 
 from trunkline.config.options import Config
-from trunkline.model import NOTHING, Entry, Kind, Listing, Offer, ServerView, Snapshot, State, unit_name
+from trunkline.identity import unit_name
+from trunkline.model import NOTHING, Entry, Kind, Listing, Offer, ServerView, Snapshot, State
 from trunkline.tool import NO_OPTIONS, Annotations, ToolOptions
 from trunkline.tools import annotations, builtin, names
 from trunkline.tools.convert.definition import hints_of

@@ -15,7 +15,8 @@ from trunkline.control.merging import join_servers
 from trunkline.control.supervisor import CHANGED
 from trunkline.control.views import Views
 from trunkline.errors import TrunklineError
-from trunkline.model import Caller, Entry, Kind, Listing, Offer, Scope, ServerView, Snapshot, State, View
+from trunkline.identity import Scope
+from trunkline.model import Caller, Entry, Kind, Listing, Offer, ServerView, Snapshot, State, View
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection import Connection
 from trunkline.upstream.connection_key import ConnectionKey, askable, owner_of

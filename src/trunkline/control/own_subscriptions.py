@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from trunkline.control.fleet import Fleet
 from trunkline.control.subscription import Subscription
 from trunkline.errors import TrunklineError
-from trunkline.model import Caller, Reply, Scope
+from trunkline.identity import Scope
+from trunkline.model import Caller, Reply
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection_key import ConnectionKey, owner_of
 

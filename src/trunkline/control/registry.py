@@ -11,7 +11,8 @@ from typing import Any
 
 from trunkline.config.options import Config, ServerSpec
 from trunkline.control.merging import Catalogue
-from trunkline.model import EMPTY_SNAPSHOT, Kind, Listing, ServerView, Snapshot, State, owner_of
+from trunkline.identity import owner_of
+from trunkline.model import EMPTY_SNAPSHOT, Kind, Listing, ServerView, Snapshot, State
 from trunkline.tasks import Tasks, in_slices
 
 log = logging.getLogger("trunkline")

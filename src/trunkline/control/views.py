@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from trunkline.config.options import Config, ProfileSpec
 from trunkline.control.merging import Joiner, pattern, renamed
 from trunkline.errors import UnknownNameError
-from trunkline.model import NOTHING, Entry, Kind, Offer, PerOffer, Rule, Scope, Snapshot, View, unit_name
+from trunkline.identity import Rule, Scope, unit_name
+from trunkline.model import NOTHING, Entry, Kind, Offer, PerOffer, Snapshot, View
 from trunkline.tools import builtin, names
 from trunkline.tools.names import server_prefix
 from trunkline.tools.patterns import Glob

@@ -23,7 +23,8 @@ from trunkline.gateway.mcp.sessions import Sessions
 from trunkline.gateway.mcp.subscribers import Subscribers
 from trunkline.gateway.pages import AnswerPages
 from trunkline.gateway.request import JSON, Headers, Request
-from trunkline.model import Scope, State
+from trunkline.identity import Scope
+from trunkline.model import State
 from trunkline.relay import Edge, Relay
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.tenancy.tenancy import Tenancy

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import ConfigError, RefusedError
 from trunkline.gateway.request import Request
-from trunkline.model import EVERYONE, Scope
+from trunkline.identity import EVERYONE, Scope
 from trunkline.tenancy.people import People
 from trunkline.wire.era import HEADER_MISMATCH
 

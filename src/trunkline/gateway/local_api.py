@@ -12,7 +12,8 @@ from trunkline.call.stages.entry import resolve
 from trunkline.config.options import SearchStrategy
 from trunkline.errors import RefusedError
 from trunkline.gateway.request import Request
-from trunkline.model import Call, Entry, Scope, Snapshot
+from trunkline.identity import Scope
+from trunkline.model import Call, Entry, Snapshot
 from trunkline.tool import Safety
 
 if TYPE_CHECKING:

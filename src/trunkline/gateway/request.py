@@ -7,7 +7,7 @@ import http
 from collections.abc import Callable
 from typing import Protocol
 
-from trunkline.model import EVERYONE
+from trunkline.identity import EVERYONE
 
 Headers = list[tuple[bytes, bytes]]
 

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,10 @@ class SqliteEngine:
             try:
                 yield _Running(self._run)
                 await self._run("COMMIT")
-            except BaseException:
-                with suppress(StoreError):  # what ended it says more than that it could not be taken back
-                    await self._run("ROLLBACK")
-                raise
+            finally:
+                if self._connection.in_transaction:
+                    with suppress(StoreError):  # what ended it says more than that it could not be taken back
+                        await self._run("ROLLBACK")
 
     async def close(self) -> None:
         """Close the file."""
@@ -92,13 +92,12 @@ async def open_sqlite(path: Path) -> SqliteEngine:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.touch(mode=0o600)
         connection = sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
-        try:
+        with ExitStack() as failed:
+            failed.callback(connection.close)
             _write_ahead(connection)
             for setting in ("synchronous = FULL", "foreign_keys = ON", "secure_delete = ON", "cache_size = -1024"):
                 connection.execute(f"PRAGMA {setting}")
-        except BaseException:
-            connection.close()
-            raise
+            failed.pop_all()
         return connection
 
     try:

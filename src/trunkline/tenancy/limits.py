@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trunkline.config.options import LimitsSection
+from trunkline.config.tenancy import LimitsSection
 from trunkline.errors import ConfigError, LimitReachedError
 from trunkline.events import Emitter, Event
-from trunkline.model import Scope
+from trunkline.identity import Scope
 from trunkline.storage.store import Store
 
 PERIODS: Mapping[str, tuple[float, str, str]] = {

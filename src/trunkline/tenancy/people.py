@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from trunkline.errors import ConfigError, NotFoundError, VersionConflictError
-from trunkline.model import Rule, Scope
+from trunkline.identity import Rule, Scope
 from trunkline.storage import people as stored
 from trunkline.storage.people import ROLES, Key, Rights, Role, User
 from trunkline.storage.store import Change, Store, now

@@ -14,7 +14,7 @@ import msgspec
 from trunkline.config.options import ServerSpec
 from trunkline.config.reading import server_of
 from trunkline.errors import ConfigError, NotFoundError, RefusedError, VersionConflictError
-from trunkline.model import server_id
+from trunkline.identity import server_id
 from trunkline.storage import documents
 from trunkline.storage.documents import Document
 from trunkline.storage.store import Store

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from trunkline.config.options import StoreConfig
+from trunkline.config.tenancy import StoreConfig
 from trunkline.errors import ConfigError, StoreError
 from trunkline.storage.files import seal_key
 from trunkline.storage.store import Change, Place, Store, open_store, place_of

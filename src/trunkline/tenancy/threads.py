@@ -12,7 +12,7 @@ import msgspec
 
 from trunkline.config.options import SearchStrategy
 from trunkline.errors import ConfigError, NotFoundError, VersionConflictError
-from trunkline.model import NO_OVERRIDES, Overrides, Rule, Scope
+from trunkline.identity import NO_OVERRIDES, Overrides, Rule, Scope
 from trunkline.storage import documents
 from trunkline.storage.documents import Document
 from trunkline.storage.store import Change, Store

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from trunkline.model import Caller, Scope
+from trunkline.identity import Scope
+from trunkline.model import Caller
 from trunkline.wire.members import read_members, write_members
 
 Purpose = Literal["shared", "session", "caller", "lease", "tasks"]

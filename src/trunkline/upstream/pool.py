@@ -14,7 +14,8 @@ from functools import partial
 from trunkline.balance.health import PATIENCE, SHORT_LIFE, Backoff
 from trunkline.config.options import ServerSpec
 from trunkline.errors import AuthorizationNeededError, BusyError, UnreachableError, UpstreamError
-from trunkline.model import EVERYONE, Answer, Caller, Scope
+from trunkline.identity import EVERYONE, Scope
+from trunkline.model import Answer, Caller
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.upstream.connection import Connection, ConnectionEvents, NotModernError
 from trunkline.upstream.connection_key import ConnectionKey, Purpose, askable

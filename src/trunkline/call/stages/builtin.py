@@ -13,7 +13,8 @@ import msgspec
 from trunkline.call.stage import Handler
 from trunkline.config.options import Config, SearchStrategy
 from trunkline.errors import InvalidArgumentsError
-from trunkline.model import NOTHING, Call, Caller, Entry, Kind, Reply, Scope, Snapshot, View
+from trunkline.identity import Scope
+from trunkline.model import NOTHING, Call, Caller, Entry, Kind, Reply, Snapshot, View
 from trunkline.telemetry.savings import Savings
 from trunkline.tools import builtin, names
 from trunkline.tools.brief import complete, one_line, within

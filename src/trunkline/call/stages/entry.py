@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from trunkline.call.links import Links
 from trunkline.call.stage import Handler
 from trunkline.errors import UnknownNameError
-from trunkline.model import Call, Caller, Entry, Kind, Reply, Scope, Snapshot, View, unit_name
+from trunkline.identity import Scope, unit_name
+from trunkline.model import Call, Caller, Entry, Kind, Reply, Snapshot, View
 from trunkline.tool import ToolOptions
 from trunkline.tools.names import did_you_mean, meaning, namesakes, prefixed
 from trunkline.tools.uri_templates import matches

@@ -23,7 +23,7 @@ from trunkline.errors import (
     VersionConflictError,
 )
 from trunkline.gateway.request import JSON, Headers, Request
-from trunkline.model import Scope
+from trunkline.identity import Scope
 
 PATH = "/api/v1/"
 PAGE = 100

@@ -10,7 +10,8 @@ import msgspec
 from trunkline.errors import NotFoundError, RefusedError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route
 from trunkline.gateway.api.status import described
-from trunkline.model import ServerView, unit_name
+from trunkline.identity import unit_name
+from trunkline.model import ServerView
 from trunkline.relay import Relay
 from trunkline.tenancy.servers import Registration, check_member_server
 

@@ -10,7 +10,7 @@ import msgspec
 from trunkline.config.options import SearchStrategy
 from trunkline.errors import ConfigError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route, page
-from trunkline.model import Overrides
+from trunkline.identity import Overrides
 from trunkline.tenancy.threads import Thread, Threads
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from trunkline.errors import NotFoundError, RefusedError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route
 from trunkline.gateway.api.threads import whose
-from trunkline.model import Call, Caller, Entry, Scope, unit_name
+from trunkline.identity import Scope, unit_name
+from trunkline.model import Call, Caller, Entry
 from trunkline.relay import Relay
 from trunkline.upstream.connection import CLIENT_INFO
 from trunkline.wire import meta

@@ -15,7 +15,8 @@ from trunkline.gateway.mcp.sessions import Session, Sessions
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.mcp.subscribers import Subscribers
 from trunkline.gateway.request import JSON, STREAM, Headers, Request
-from trunkline.model import LIST_METHODS, Answer, Call, Caller, Question, Reply, Scope
+from trunkline.identity import Scope
+from trunkline.model import LIST_METHODS, Answer, Call, Caller, Question, Reply
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks
 from trunkline.wire.envelope import (

@@ -21,7 +21,8 @@ from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.mcp.subscribers import Subscriber, Subscribers
 from trunkline.gateway.mcp.task_news import TaskNews
 from trunkline.gateway.request import JSON, Headers, Request
-from trunkline.model import LIST_METHODS, Answer, Call, Caller, Kind, Parked, Question, Reply, Scope
+from trunkline.identity import Scope
+from trunkline.model import LIST_METHODS, Answer, Call, Caller, Kind, Parked, Question, Reply
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection_key import owner_of

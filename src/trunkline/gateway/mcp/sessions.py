@@ -15,7 +15,8 @@ from trunkline.call.tasks.log import At, Known
 from trunkline.errors import RefusedError
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.mcp.subscribers import Subscriber
-from trunkline.model import Answer, Caller, Kind, Question, Scope
+from trunkline.identity import Scope
+from trunkline.model import Answer, Caller, Kind, Question
 from trunkline.wire.envelope import Message, error_object, read_string, write_notification, write_request
 from trunkline.wire.members import encode, read_members, write_members
 from trunkline.wire.questions import may_ask, not_asked

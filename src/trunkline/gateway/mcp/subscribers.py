@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from trunkline.call.tasks.log import Known
 from trunkline.errors import UnknownNameError
-from trunkline.model import EVERYONE, NO_OVERRIDES, Entry, Kind, Scope, View, owner_of
+from trunkline.identity import EVERYONE, NO_OVERRIDES, Scope, owner_of
+from trunkline.model import Entry, Kind, View
 from trunkline.relay import Relay
 from trunkline.tools.builtin import CATALOGUE
 from trunkline.wire.envelope import read_string

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from trunkline.call.tasks.log import At, Task
 from trunkline.errors import TrunklineError
-from trunkline.model import Call, Caller, Scope
+from trunkline.identity import Scope
+from trunkline.model import Call, Caller
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks
 from trunkline.wire.members import encode, read_members, write_members

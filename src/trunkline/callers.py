@@ -1,0 +1,82 @@
+"""Whoever calls: what is theirs is looked up when they come, and what they have is seen from here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trunkline.config.options import Config
+from trunkline.control.fleet import Fleet
+from trunkline.control.own_lists import OwnLists
+from trunkline.control.registry import Registry
+from trunkline.control.tenants import Tenants
+from trunkline.control.views import Views
+from trunkline.identity import EVERYONE, Scope
+from trunkline.model import Call, Caller, Kind, View
+from trunkline.tasks import in_slices
+from trunkline.tenancy.tenancy import Tenancy
+
+
+class Callers:
+    """Knows who is here, and what each of them has at this moment."""
+
+    def __init__(
+        self,
+        config: Callable[[], Config],
+        tenancy: Tenancy,
+        tenants: Tenants,
+        seen: tuple[Registry, Fleet, Views, OwnLists],
+    ) -> None:
+        self._config, self._tenancy, self._tenants = config, tenancy, tenants
+        self._registry, self._fleet, self._views, self._own_lists = seen
+
+    # When they come.
+
+    def knows(self, scope: Scope) -> bool:
+        """Whether nothing has to be looked up before a caller is served."""
+        return not self._tenancy.is_open or not scope.user or self._tenants.is_here(scope.user)
+
+    async def welcome(self, scope: Scope) -> None:
+        """Look up what a caller has, and have it run."""
+        if not self.knows(scope):
+            await self._tenants.arrive(scope.user, self._config().gateway.settle)
+        await in_slices(self._views.prepare(scope, self._registry.snapshot))
+
+    async def in_thread(self, scope: Scope, thread: str) -> Scope:
+        """A caller in one of its threads."""
+        threads = self._tenancy.threads
+        return threads.known(scope, thread) or await threads.enter(scope, thread)
+
+    async def scope_of(self, user: str = "", thread: str = "", profile: str = "") -> Scope:
+        """The scope of a caller in this process, who is who they say."""
+        scope = Scope(user=user, profile=profile)
+        if thread:
+            scope = await self.in_thread(scope, thread)
+        if not self.knows(scope):
+            await self.welcome(scope)
+        return scope
+
+    # What they have.
+
+    def view(self, scope: Scope = EVERYONE) -> View:
+        """What a caller has, and what lists show them."""
+        return self._views.of(scope, self._registry.snapshot)
+
+    def view_for(self, scope: Scope, caller: Caller) -> View:
+        """What one caller has: as all like it have it, but for what servers show to this caller alone."""
+        return self._own_lists.view(scope, caller, self._config()) or self.view(scope)
+
+    async def listed_for(self, scope: Scope, caller: Caller, kind: Kind) -> View:
+        """What a list shows one caller, after what it did on connections of its own."""
+        await self.settle()
+        await self._own_lists.refresh(scope, caller, (kind,))
+        return self.view_for(scope, caller)
+
+    async def settle(self) -> None:
+        """Wait a moment for servers of which nothing is known yet, and have stale lists read again."""
+        await self._registry.settle(self._config().gateway.settle)
+        self._fleet.refresh()
+
+    async def settle_for(self, call: Call) -> None:
+        """Its server may only just be starting, or have listed the name to this caller alone."""
+        await self._registry.settle(self._config().gateway.settle)
+        await self._own_lists.refresh(call.scope, call.caller)

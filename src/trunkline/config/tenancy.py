@@ -1,0 +1,41 @@
+"""Options about people: what each may use, and where what is theirs is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class LimitsSection:
+    """`[limits]`: what each user may use, unless something else is said of the user or the thread; 0 sets no limit."""
+
+    calls_per_minute: float = 0.0
+    """Calls in a minute."""
+    calls_per_hour: float = 0.0
+    """Calls in an hour."""
+    key_calls_per_minute: float = 0.0
+    """Calls in a minute with one key."""
+    tokens_per_day: float = 0.0
+    """Tokens of answers in a day, as they are estimated."""
+    cost_per_day: float = 0.0
+    """Sum of the `cost_hint` of the tools that are called in a day."""
+    alert_at: float = 0.8
+    """Share of a limit after which an event tells that it is nearly reached."""
+    running_calls: int = 0
+    """Calls that may run at once."""
+    connections: int = 10
+    """Connections of one's own to servers; beyond it the one idle longest is closed."""
+    servers: int = 100
+    """Servers that a user may register."""
+    servers_per_thread: int = 0
+    """Servers that a thread may choose."""
+
+
+@dataclass(frozen=True)
+class StoreConfig:
+    """`[store]`: where people, their keys, servers and threads are kept. Nothing is made before somebody is added."""
+
+    url: str = field(default="", repr=False)
+    """`sqlite:///path`, or `postgresql://user@host/database` for several machines; default is a file in the home."""
+    key: str = field(default="", repr=False)
+    """The key of what it keeps secret, 64 hex digits; default is the file `seal.key` in the home."""

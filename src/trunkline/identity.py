@@ -1,0 +1,83 @@
+"""Whose something is: the scope of a call, what exists in it, and the names of servers that have an owner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What exists for a caller, of all that there is; what it does not say is not narrowed."""
+
+    servers: frozenset[str] | None = None
+    """The servers and groups that do, by the names that the caller has for them; `None` for all."""
+    tools: tuple[str, ...] = ()
+    """Patterns of the tools that do; without one, all."""
+    read_only: bool = False
+    """Of tools, those that are known to change nothing."""
+    hidden: frozenset[str] = frozenset()
+    """Servers and groups that do not, whatever else is said."""
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What a thread does otherwise than its user; what it does not say is as it is there."""
+
+    search_strategy: str = ""
+    disable_tool_search: bool = False
+    """Tools are listed, never searched for."""
+    disable_programmatic_calling: bool = False
+    """No programs over tools."""
+    timeout: float = 0.0
+    """Seconds that a call may go without a sign of life."""
+    limits: tuple[tuple[str, float], ...] = ()
+    """What the thread may use, by the names of `[limits]`."""
+
+
+NO_OVERRIDES = Overrides()
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose call it is: made once, at the edge; what keeps one caller's things from another's goes by this alone."""
+
+    app: str = "default"
+    user: str = ""
+    thread: str = ""
+    session: str = ""
+    """The caller's session, where it has one: connections on which it may be asked belong to it alone."""
+    profile: str = ""
+    """The profile whose view the caller has; empty for the one that has everything."""
+    key: str = ""
+    """The id of the key that let the caller in, where one did."""
+    role: str = "admin"
+    """What the caller may do besides calling: an `admin` everything, others with their own things."""
+    rules: tuple[Rule, ...] = ()
+    """What exists for the caller must pass every one."""
+    limits: tuple[tuple[str, float], ...] = ()
+    """What the user may use, where that is not what `[limits]` says."""
+    overrides: Overrides = NO_OVERRIDES
+    """What its thread says."""
+
+    @property
+    def holder(self) -> str:
+        """Who has a place in a queue, or a task: the user, or, where nobody is known, the session; else empty."""
+        return f"user {self.user}" if self.user else f"session {self.session}" if self.session else ""
+
+
+EVERYONE = Scope()
+
+
+def server_id(owner: str, name: str) -> str:
+    """What a server is called among all: a user's own has its owner before its name, which no name may hold."""
+    return f"{owner}/{name}" if owner else name
+
+
+def owner_of(server: str) -> str:
+    """The user whose server it is; empty for everybody's."""
+    return server.rpartition("/")[0]
+
+
+def unit_name(server: str) -> str:
+    """The name that callers have for a server or group."""
+    return server.rpartition("/")[2]
