@@ -12,7 +12,7 @@ from trunkline.errors import BusyError, RefusedError
 from trunkline.gateway.mcp import parking as parkings
 from trunkline.gateway.mcp.parking import Parking, is_ours
 from trunkline.identity import Scope
-from trunkline.model import Call, Question
+from trunkline.model import Call, Parked, Question
 
 SECONDS = 100.0
 
@@ -31,6 +31,10 @@ def call(
     return Call(method, name, arguments, scope=Scope(user=user, profile=profile))
 
 
+def fits(_: Parked) -> None:
+    """What was answered is what was asked."""
+
+
 @pytest.fixture
 def withdrawn() -> list[Any]:
     return []
@@ -47,10 +51,26 @@ async def test_what_was_parked_is_claimed_once(parking: Parking, withdrawn: list
 
     assert is_ours(state)
     assert len(parking) == 1
-    assert parking.claim(state, call(arguments=b'{ "b": 2, "a": 1 }')) is waiting
+    assert parking.claim(state, call(arguments=b'{ "b": 2, "a": 1 }'), fits) is waiting
     assert len(parking) == 0
     with pytest.raises(RefusedError, match="answered already"):
-        parking.claim(state, call())
+        parking.claim(state, call(), fits)
+    assert withdrawn == []
+
+
+async def test_a_call_whose_answers_do_not_fit_stays_for_others(parking: Parking, withdrawn: list[Any]) -> None:
+    waiting, checked = Waiting(), list[Parked]()
+    state = parking.park(call(), waiting)
+
+    def misfits(parked: Parked) -> None:
+        checked.append(parked)
+        raise RefusedError("It does not fit.")
+
+    with pytest.raises(RefusedError, match="does not fit"):
+        parking.claim(state, call(), misfits)
+    assert checked == [waiting]
+    assert len(parking) == 1
+    assert parking.claim(state, call(), fits) is waiting
     assert withdrawn == []
 
 
@@ -78,15 +98,15 @@ async def test_a_state_is_bound_to_its_user_its_profile_and_its_request(
     state = makers[kind]()
 
     with pytest.raises(RefusedError, match="does not belong"):
-        parking.claim(state, other)
-    parking.claim(state, call())
+        parking.claim(state, other, fits)
+    parking.claim(state, call(), fits)
     parking.close()
 
 
 async def test_states_of_servers_and_of_calls_to_be_sent_anew_come_back(parking: Parking) -> None:
-    assert parking.claim(parking.again(call()), call()) is None
-    assert parking.claim(parking.wrap(call(), b'"again"'), call()) == b'"again"'
-    assert parking.claim(parking.wrap(call(), b""), call()) == b""
+    assert parking.claim(parking.again(call()), call(), fits) is None
+    assert parking.claim(parking.wrap(call(), b'"again"'), call(), fits) == b'"again"'
+    assert parking.claim(parking.wrap(call(), b""), call(), fits) == b""
 
 
 @pytest.mark.parametrize("kind", ["parked", "again", "wrapped"])
@@ -104,11 +124,11 @@ async def test_a_state_is_good_until_its_time_is_up(
         for _ in range(2)
     ]
     now[0] += SECONDS
-    parking.claim(states[0], call())
+    parking.claim(states[0], call(), fits)
     now[0] += 0.002
 
     with pytest.raises(RefusedError, match="time to answer is up"):
-        parking.claim(states[1], call())
+        parking.claim(states[1], call(), fits)
     parking.close()
 
 
@@ -141,4 +161,4 @@ async def test_states_of_another_gateway_and_forged_ones_are_refused(parking: Pa
 
     for state in (other.again(call()), "tl1.", "tl1.AAAA", parking.again(call())[:-1], "x"):
         with pytest.raises(RefusedError, match="does not belong"):
-            parking.claim(state, call())
+            parking.claim(state, call(), fits)
