@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from trunkline.config.options import Config, ProfileSpec
-from trunkline.control.merging import Joiner, pattern, renamed
+from trunkline.control.item import pattern, renamed
+from trunkline.control.merging import Joiner
 from trunkline.errors import UnknownNameError
 from trunkline.model import Entry, Kind, Offer, PerOffer, Snapshot, View
 from trunkline.tools import builtin, names
