@@ -33,8 +33,8 @@ from trunkline.config.options import Config, SearchStrategy, ServerSpec
 from trunkline.config.tenancy import LimitsSection
 from trunkline.control.fleet import Fleet
 from trunkline.control.history import History
+from trunkline.control.item import options_of
 from trunkline.control.list_store import ListStore
-from trunkline.control.merging import options_of
 from trunkline.control.own_lists import OwnLists
 from trunkline.control.own_subscriptions import OwnSubscriptions
 from trunkline.control.registry import Changed, OwnedChanged, Registry
@@ -238,12 +238,7 @@ class Relay:
     async def find(self, query: str | Sequence[str], snapshot: Snapshot, scope: Scope, **criteria: Any) -> list[Found]:
         """The tools in a caller's snapshot that fit a prompt best, or each of several queries."""
         return await self._searching.find(
-            query,
-            snapshot,
-            newest=self.snapshot,
-            user=scope.user,
-            thread=scope.thread or scope.session,
-            **criteria,
+            query, snapshot, newest=self.snapshot, user=scope.user, thread=scope.thread or scope.session, **criteria
         )
 
     async def _find(

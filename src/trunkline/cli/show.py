@@ -121,7 +121,7 @@ def _servers(options: argparse.Namespace) -> int:
 def _categories(view: ServerView, config: Config) -> set[str]:
     """What a server is for: as the catalogue has it, and by the kinds of its tools."""
     from trunkline.cli.registry import entry_of
-    from trunkline.control.merging import options_of
+    from trunkline.control.item import options_of
     from trunkline.tools.categories import infer_category
     from trunkline.wire.members import decode_object
 

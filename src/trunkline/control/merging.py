@@ -5,21 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import starmap
 from operator import is_, is_not
-from typing import Any, cast
+from typing import Any
 
 from trunkline.config.options import Config
+from trunkline.control.item import NAMED_BY, definition_of, name_of, options_of, renamed, said_over, tool_of
 from trunkline.identity import unit_name
 from trunkline.model import NOTHING, Entry, Kind, Listing, Offer, ServerView, Snapshot, State
-from trunkline.tool import NO_OPTIONS, Annotations, ToolOptions
-from trunkline.tools import annotations, builtin, names
-from trunkline.tools.convert.definition import hints_of
-from trunkline.tools.patterns import Glob
-from trunkline.wire.envelope import read_string
-from trunkline.wire.headers import header_map
-from trunkline.wire.members import Members, decode, decode_object, encode, read_members, write_members
+from trunkline.tool import NO_OPTIONS, ToolOptions
+from trunkline.tools import builtin, names
 
 Table = Mapping[str, Entry]
 """Entries by the shown name."""
@@ -92,7 +87,7 @@ class Catalogue:
 
     def _settle(self, kind: Kind, units: Sequence[_Unit], plan: _Plan) -> tuple[list[str], dict[str, dict[str, str]]]:
         """What cannot be shown, and under which names those are, by unit and own name, whose own several want."""
-        named = _NAMED_BY[kind] == "name"
+        named = NAMED_BY[kind] == "name"
         reserved = builtin.NAMES if kind is Kind.TOOL and not plan.bare and not plan.prefix else frozenset[str]()
         table = self._plain.table(kind, [unit.tables.get(kind, NOTHING) for unit in units])
         several = len(table) < sum(len(unit.entries[kind]) for unit in units if kind in unit.entries)
@@ -267,7 +262,7 @@ class _Unit:
         entries: dict[str, Entry] = {}
         problems: list[str] = []
         for name, item in offered.items():
-            shown = plan.shown(self.name, name) if _NAMED_BY[kind] == "name" else name
+            shown = plan.shown(self.name, name) if NAMED_BY[kind] == "name" else name
             entry = self._entry(name, shown, item, kind, made.get(item.text), plan.config)
             if isinstance(entry, str):
                 problems.append(entry)
@@ -292,13 +287,13 @@ class _Unit:
             if known is not None:
                 if (known.shown, known.members, known.for_askable) == (shown, members, item.for_askable):
                     return known
-                text = _definition(item.text, name, shown, known.options)
+                text = definition_of(item.text, name, shown, known.options)
                 changes: dict[str, Any] = {"members": members, "for_askable": item.for_askable}
                 return dataclasses.replace(known, shown=shown, definition=text, **changes)
             if kind is not Kind.TOOL:
-                text = _definition(item.text, name, shown)
+                text = definition_of(item.text, name, shown)
                 return Entry(shown, self.name, name, text, members=members, for_askable=item.for_askable)
-            entry = _tool(self.name, name, shown, item.text, self._options(name), config)
+            entry = tool_of(self.name, name, shown, item.text, self._options(name), config)
             if members or item.for_askable:
                 entry = dataclasses.replace(entry, members=members, for_askable=item.for_askable)
             return entry
@@ -311,7 +306,7 @@ class _Unit:
         for said in reversed(self._said):
             options = options_of(tool, said) if said else NO_OPTIONS
             if options is not NO_OPTIONS:
-                found = _over(found, options)
+                found = said_over(found, options)
         return found
 
     def offer(self, changes: Mapping[Kind, Mapping[str, str]]) -> Offer:
@@ -343,119 +338,6 @@ def _same(before: Sequence[tuple[str, object]], now: Sequence[tuple[str, object]
 def _shown_as(entry: Entry, shown: str, kind: Kind) -> Entry:
     if entry.shown == shown:
         return entry
-    named = shown and _NAMED_BY[kind] == "name"
+    named = shown and NAMED_BY[kind] == "name"
     definition = renamed(entry.definition, shown) if named else entry.definition
     return dataclasses.replace(entry, shown=shown, definition=definition)
-
-
-_NAMED_BY = {Kind.TOOL: "name", Kind.PROMPT: "name", Kind.RESOURCE: "uri", Kind.TEMPLATE: "uriTemplate"}
-
-
-def name_of(item: bytes, kind: Kind) -> str:
-    """The name (or address) of something that a server lists; empty when it has none."""
-    try:
-        return read_string(read_members(item).get(_NAMED_BY[kind], b""))
-    except ValueError:
-        return ""
-
-
-def options_of(tool: str, said: Mapping[str, ToolOptions]) -> ToolOptions:
-    """What the operator said of a tool, by its name or by patterns; of two that speak, the later one counts."""
-    found = NO_OPTIONS
-    for text, options in said.items():
-        if pattern(text).matches(tool):
-            found = _over(found, options)
-    return found
-
-
-@lru_cache(maxsize=10_000)
-def pattern(text: str) -> Glob:
-    """What a pattern for names of tools matches."""
-    return Glob(text.replace("*", "**"))  # a name of a tool has no parts that a star would stop at
-
-
-def _over(first: ToolOptions, then: ToolOptions) -> ToolOptions:
-    given = {
-        field.name: getattr(then, field.name)
-        for field in dataclasses.fields(then)
-        if getattr(then, field.name) != field.default
-    }
-    return dataclasses.replace(first, **given)
-
-
-def _tool(unit: str, name: str, shown: str, item: bytes, options: ToolOptions, config: Config) -> Entry:
-    read = read_members(item)
-    headers: Mapping[tuple[str, ...], str] = (
-        header_map(decode(read.get("inputSchema", b"{}"))) if b"x-mcp-header" in item else NOTHING
-    )
-    page, app_only = _app(read) if b'"_meta"' in item else ("", False)
-    tasks = _task_support(read) if b'"taskSupport"' in item else ""
-    hints, meta = decode_object(read.get("annotations", b"")), decode_object(read.get("_meta", b""))
-    declared = hints_of({"annotations": hints}, meta) if meta else annotations.from_mcp(hints)
-    said = known = annotations.merge_annotations(declared, options)
-    if config.annotations.auto_infer:
-        description = read_string(read.get("description", b""))
-        schema = decode_object(read.get("inputSchema", b""))
-        known = annotations.effective(declared, name, description, schema, configured=options)
-    asked = annotations.as_asked(known, said, options.requires_confirmation, config.middleware.confirm)
-    return Entry(
-        shown,
-        unit,
-        name,
-        _definition(item, name, shown, options),
-        headers,
-        annotations.is_safe_to_retry(said) or annotations.only_reads(known),
-        app_only=app_only,
-        page=page,
-        tasks=tasks,
-        annotations=_shared(asked),
-        options=options,
-    )
-
-
-@lru_cache(maxsize=1_000)
-def _shared(known: Annotations) -> Annotations:
-    """One object for all that are equal: most tools behave in one of a few ways."""
-    return known
-
-
-def _task_support(members: Members) -> str:
-    said = decode_object(members.get("execution", b"")).get("taskSupport")
-    return str(said) if said in ("optional", "required") else ""
-
-
-def _app(members: Members) -> tuple[str, bool]:
-    """What a tool says about the MCP App that goes with it."""
-    meta = decode_object(members.get("_meta", b""))
-    ui: Any = meta.get("ui")
-    if not isinstance(ui, dict):
-        return str(meta.get("ui/resourceUri", "")), False
-    shown = cast("dict[str, Any]", ui)
-    return str(shown.get("resourceUri", "")), shown.get("visibility") == ["app"]
-
-
-def renamed(item: bytes, shown: str) -> bytes:
-    """A definition under another name."""
-    return write_members({**read_members(item), "name": encode(shown)})
-
-
-def _definition(item: bytes, name: str, shown: str, options: ToolOptions = NO_OPTIONS) -> bytes:
-    """What lists show: what the server sent, to the byte, but for the shown name and what the operator says."""
-    definition = item if shown == name else renamed(item, shown)
-    return definition if options is NO_OPTIONS else _annotated(definition, options)
-
-
-def _annotated(definition: bytes, options: ToolOptions) -> bytes:
-    """What the operator says, callers see as well."""
-    said = annotations.to_mcp(options)
-    if not said and not options.tags:
-        return definition
-    members = read_members(definition)
-    if said:
-        own = read_members(members["annotations"]) if "annotations" in members else {}
-        members["annotations"] = write_members({**own, **read_members(encode(said))})
-    if options.tags:
-        meta = decode_object(members.get("_meta", b""))
-        theirs = hints_of({}, meta).tags
-        members["_meta"] = encode({**meta, "tags": list(dict.fromkeys((*theirs, *options.tags)))})
-    return write_members(members)

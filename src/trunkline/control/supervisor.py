@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from trunkline.balance.health import WELL, Health, next_health
 from trunkline.config.options import ServerSpec
+from trunkline.control.item import name_of
 from trunkline.control.list_store import ListStore
 from trunkline.control.listing import discover, subscribe_filter
-from trunkline.control.merging import name_of
 from trunkline.control.registry import Registry
 from trunkline.control.subscription import Subscription
 from trunkline.errors import AuthorizationNeededError, TrunklineError, UnreachableError, UpstreamError

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from trunkline.config.options import Config, ProfileSpec
-from trunkline.control.merging import Joiner, pattern, renamed
+from trunkline.control.item import pattern, renamed
+from trunkline.control.merging import Joiner
 from trunkline.errors import UnknownNameError
 from trunkline.identity import Rule, Scope, unit_name
 from trunkline.model import NOTHING, Entry, Kind, Offer, PerOffer, Snapshot, View

@@ -9,7 +9,8 @@ from trunkline.clients.client import CLIENTS, Around
 from trunkline.clients.secret import printable
 from trunkline.clients.server import Server, find, is_trunkline, title
 from trunkline.config.options import Config, ServerSpec
-from trunkline.control.merging import join_servers, name_of
+from trunkline.control.item import name_of
+from trunkline.control.merging import join_servers
 from trunkline.doctor.finding import Finding, Severity
 from trunkline.doctor.words import shorten, without_secrets
 from trunkline.model import Kind, Listing, ServerView
