@@ -11,6 +11,19 @@ from trunkline.errors import ConfigError, RefusedError
 from trunkline.gateway import guard as guards
 from trunkline.gateway.guard import Guard, check_exposure, is_loopback
 from trunkline.gateway.request import Request
+from trunkline.identity import EVERYONE
+from trunkline.storage.store import Store
+from trunkline.tenancy.keys import KeyMaker
+from trunkline.tenancy.people import People
+
+
+async def nowhere() -> Store:
+    raise AssertionError("nobody is looked up where there is no user")
+
+
+PEOPLE = People(nowhere, KeyMaker(lambda: bytes(32)))
+"""Nobody."""
+
 
 TOKEN, OTHER = "abcdefgh-ijklmnop", "qrstuvwx-yz012345"
 
@@ -106,7 +119,7 @@ def test_a_gateway_starts_with_strong_ones(options: dict[str, Any]) -> None:
     ],
 )
 def test_a_host_is_served_or_not(options: dict[str, Any], host: str, expected: int) -> None:
-    guard = Guard(GatewayConfig(**options))
+    guard = Guard(GatewayConfig(**options), PEOPLE)
 
     assert [status_of(guard, host=host) for _ in range(2)] == [expected] * 2
 
@@ -136,7 +149,7 @@ ORIGINS: list[tuple[dict[str, Any], bool, str, int]] = [
 
 @pytest.mark.parametrize(("options", "same_origin", "origin", "expected"), ORIGINS)
 def test_an_origin_is_served_or_not(options: dict[str, Any], same_origin: bool, origin: str, expected: int) -> None:
-    guard = Guard(GatewayConfig(**options))
+    guard = Guard(GatewayConfig(**options), PEOPLE)
     host = "tl.org:80" if options.get("allowed_hosts") else "localhost"
 
     assert status_of(guard, same_origin=same_origin, host=host, origin=origin) == expected
@@ -148,14 +161,14 @@ def test_a_header_that_came_twice_is_refused_whatever_it_is() -> None:
     twice.repeated = b"host"
 
     with pytest.raises(RefusedError, match="host occurs twice"):
-        Guard(GatewayConfig()).check(twice)
+        Guard(GatewayConfig(), PEOPLE).check(twice)
 
 
 def test_hosts_are_looked_up_once_and_no_more_than_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     split: list[str] = []
     whole: Any = vars(guards)["_without_port"]
     monkeypatch.setattr(guards, "_without_port", lambda host: (split.append(host), whole(host))[1])  # type: ignore[reportUnknownLambdaType]
-    guard = Guard(GatewayConfig())
+    guard = Guard(GatewayConfig(), PEOPLE)
     for _ in range(2):
         for number in range(100):
             status_of(guard, host=f"host-{number}")
@@ -181,11 +194,12 @@ def test_hosts_are_looked_up_once_and_no_more_than_so_many_are_kept(monkeypatch:
         ("", None),
     ],
 )
-def test_a_token_says_whose_request_it_is(header: str, whose: str | None) -> None:
-    guard = Guard(GatewayConfig(token=TOKEN, users={"ann": OTHER}))
+async def test_a_token_says_whose_request_it_is(header: str, whose: str | None) -> None:
+    guard = Guard(GatewayConfig(token=TOKEN, users={"ann": OTHER}), PEOPLE)
 
-    assert guard.authorize({b"authorization": header.encode()}) == whose
-    assert guard.authorize({}) is None
-    assert (guard.whose(OTHER), guard.whose("x")) == ("ann", None)
-    assert Guard(GatewayConfig()).authorize({b"authorization": header.encode()}) == ""
-    assert Guard(GatewayConfig(users={"ann": OTHER})).authorize({b"authorization": b"Bearer "}) is None
+    found = guard.known({b"authorization": header.encode()})
+    assert (found.user if found is not None else None) == whose
+    assert guard.known({}) is None
+    assert (await guard.whose(OTHER), await guard.whose("x")) == ("ann", None)
+    assert Guard(GatewayConfig(), PEOPLE).known({b"authorization": header.encode()}) is EVERYONE
+    assert Guard(GatewayConfig(users={"ann": OTHER}), PEOPLE).known({b"authorization": b"Bearer "}) is None
