@@ -59,7 +59,7 @@ class Guard:
         tokens[self.key] = EVERYONE
         self._configured = {_digest(token.encode()): scope for token, scope in tokens.items()}
         self._hosts = LOOPBACK_NAMES | {host.lower() for host in gateway.allowed_hosts}
-        if not gateway.allowed_hosts and not is_loopback(gateway.host):
+        if not gateway.allowed_hosts and not is_loopback(gateway.host) and (self._locked or people.anybody):
             # The token already keeps a rebound page out, and we cannot know under which names we are reached.
             self._hosts = None
         self._origins = frozenset(origin.lower().rstrip("/") for origin in gateway.allowed_origins)
