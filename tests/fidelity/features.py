@@ -445,10 +445,10 @@ async def form_declined(case: Case) -> None:
 @feature("Questions", "two at once")
 async def two_questions(case: Case) -> None:
     def reply(method: str, params: dict[str, Any]) -> dict[str, Any]:
-        return {"action": "accept", "content": {"to": params["message"]}}
+        return {"action": "accept", "content": {"name": params["message"]}}
 
     seen = await questions(case, "tools/call", {"name": "ask_twice"}, reply, count=2)
-    assert [one["content"]["to"] for one in answer_in(seen)] == [offers.FORM["message"], "And who else?"]
+    assert [one["content"]["name"] for one in answer_in(seen)] == [offers.FORM["message"], "And who else?"]
 
 
 @feature("Questions", "an address to open (`url`)")

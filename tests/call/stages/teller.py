@@ -1,8 +1,9 @@
 """The ledger's quick sister: a server that imports little, for tests that start many.
 
-`python -S teller.py FILE NAME [TTL [DEFINITIONS]]` writes every call into FILE, in the ledger's way. TTL are the
-milliseconds that a resource may be kept, as they are written on the wire; DEFINITIONS is a file with further tools,
-which do nothing but say what they got, and what their `_meta` has. It speaks both eras, as it is spoken to.
+`python -S teller.py FILE NAME [TTL [DEFINITIONS]]` writes every call into FILE, in the ledger's way, and the number of
+its process into FILE.pids. TTL are the milliseconds that a resource may be kept, as they are written on the wire;
+DEFINITIONS is a file with further tools, which do nothing but say what they got, and what their `_meta` has. It speaks
+both eras, as it is spoken to.
 """
 
 from __future__ import annotations
@@ -181,6 +182,8 @@ def send(message: Json) -> None:
 
 
 async def main() -> None:
+    with LOG.with_suffix(".pids").open("a", encoding="utf-8") as pids:
+        pids.write(f"{os.getpid()}\n")
     reader = asyncio.StreamReader(limit=2**24)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     teller = Teller()
