@@ -20,6 +20,7 @@ from trunkline.call.tool_batcher import ToolCallBatcher
 
 MANY = sized(20_000, smallest=100)
 AT_ONCE = sized(10_000, smallest=200)
+ONE_BY_ONE = sized(5_000, smallest=50)
 REPEATED = sized(5, smallest=1)
 
 
@@ -113,9 +114,9 @@ async def bare() -> int:
 
 async def one_by_one() -> int:
     batcher = RequestBatcher(executor=at_once)
-    for _ in range(5000):
+    for _ in range(ONE_BY_ONE):
         await batcher.add("t", {}, "files")
-    return 5000
+    return ONE_BY_ONE
 
 
 async def all_at_once() -> int:

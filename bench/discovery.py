@@ -24,7 +24,7 @@ from trunkline.control.history import History
 from trunkline.wire.members import encode
 
 SERVERS = sized(100, smallest=10)
-TOOLS = 100
+TOOLS = sized(100, smallest=20)
 ROUNDS = sized(200, smallest=2)
 CHANCE = random.Random(7)
 VERBS = ("get", "list", "create", "update", "delete", "search", "send", "read", "write", "convert", "check", "deploy")

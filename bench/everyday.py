@@ -22,6 +22,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from scale import SMALLEST, sized
+
 from trunkline.search.builtin import builtin_embedder
 from trunkline.search.finder import Finder
 from trunkline.search.text import ToolText
@@ -30,9 +32,9 @@ if TYPE_CHECKING:
     from trunkline.search.vectors import Vectors
 
 DATA = Path(__file__).parent / "data"
-SIZES = (10, 30, 100, 0)
+SIZES = (10,) if SMALLEST else (10, 30, 100, 0)
 """How many tools a catalogue has; 0 is all."""
-DRAWN = 12
+DRAWN = sized(12, smallest=1)
 Line = dict[str, Any]
 Made = TypeVar("Made")
 
@@ -70,7 +72,7 @@ class Score:
 
 def main() -> None:
     queries = [query for query in read_queries() if "--all" in sys.argv or held_out(query)]
-    asyncio.run(show(read_tools(), queries))
+    asyncio.run(show(read_tools(), queries[:: sized(1, smallest=8)]))
 
 
 async def show(tools: list[ToolText], queries: list[Line]) -> None:

@@ -1,6 +1,6 @@
 """What it costs to have many servers and many tools: the start, a changed list, a call, and memory.
 
-    python bench/growth.py [--servers 1000] [--tools 50] [--smallest]
+    python bench/growth.py [--servers 1000] [--tools 50]
 
 The servers are one other process; all figures are of this one. A step is what the loop does without a pause: its CPU
 time, unlike the clock's, hardly depends on what else the machine does. The last line is JSON.
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from scale import SMALLEST, sized
 
 from trunkline.config.options import Config, GatewayConfig, SearchSection, ServerSpec
 from trunkline.hub import Hub, open_hub
@@ -35,26 +36,30 @@ EVENTS = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encodi
 
 
 def main() -> None:
-    importlib.import_module("trunkline.search.finder")  # what is imported late would be measured
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--servers", type=int, default=1000)
-    parser.add_argument("--tools", type=int, default=50, help="of each server, where lists change and calls are made")
-    parser.add_argument("--changes", type=int, default=20, help="lists that change")
-    parser.add_argument("--smallest", action="store_true", help="a few servers, to see that it runs")
+    parser.add_argument("--servers", type=int, default=sized(1000, smallest=10))
+    parser.add_argument(
+        "--tools",
+        type=int,
+        default=sized(50, smallest=11),
+        help="of each server, where lists change and calls are made",
+    )
+    parser.add_argument("--changes", type=int, default=sized(20, smallest=1), help="lists that change")
     parser.add_argument("--only", action="store_true", help="the servers and tools that are given, in this process")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         asyncio.run(Servers(options.tools).serve())
         return
-    if options.smallest:
-        options.servers, options.tools, options.changes = 10, 10, 3
     if options.only:
+        importlib.import_module("trunkline.search.finder")  # what is imported late would be measured
         print(json.dumps(asyncio.run(measure(options.servers, options.tools, changes=options.changes))))
         return
     found: dict[str, Any] = {}
     sizes = [(1, 10), (options.servers, 10), (options.servers, options.tools)]
-    if not options.smallest:
+    if SMALLEST:
+        sizes = sizes[-1:]
+    else:
         sizes.append((options.servers // 10, options.tools * 10))
     for servers, tools in sizes:
         # Memory that one scene left behind would be counted for the next.
@@ -115,7 +120,7 @@ async def cost_of_changes(hub: Hub, scene: Scene, times: int) -> float:
     return sorted(costs)[len(costs) // 2]
 
 
-async def cost_of_calls(hub: Hub, times: int = 300) -> float:
+async def cost_of_calls(hub: Hub, times: int = sized(300, smallest=10)) -> float:
     """The best of several rounds of calls at one server: what differs is what else there is."""
     names = list(hub.snapshot.offers["s0"].tools)[:10]
     best = float("inf")

@@ -33,4 +33,5 @@ def test_a_bench_runs_to_its_end(name: str, tmp_path: Path) -> None:
     ran = subprocess.run(command, env={**os.environ, "BENCH": "smallest"}, capture_output=True, text=True, check=False)
 
     assert (ran.returncode, ran.stderr) == (0, "")
+    assert "failed:" not in ran.stdout
     assert re.search(r"\d", ran.stdout)

@@ -339,7 +339,7 @@ async def test_a_running_gateway_is_asked_how_calls_went(home: dict[str, str]) -
     assert "no calls yet" in table.stdout
     assert "in group bank: well" in table.stdout
     assert "protocol 2026-07-28; " in table.stdout
-    assert " tools, 1 resources" in table.stdout
+    assert " tools, 1 resource" in table.stdout
     assert "calls" not in plain.stdout
     assert "No gateway of this configuration runs" in alone.stderr
 

@@ -45,8 +45,8 @@ class Line:
 LINES = (
     Line("trunkline list", "There is no configuration yet.", "4 servers in "),
     Line("trunkline servers", BEGIN, "4 of 4 servers ready, 6 tools."),
-    Line("trunkline servers --status connected", BEGIN, "● github [ready] 1 tools"),
-    Line("trunkline servers --category database", BEGIN, "1 of 1 servers ready, 1 tools."),
+    Line("trunkline servers --status connected", BEGIN, "● github [ready] 1 tool"),
+    Line("trunkline servers --category database", BEGIN, "1 of 1 server ready, 1 tool."),
     Line("trunkline servers --detailed", BEGIN, "protocol 2025-06-18; 3 tools"),
     Line("trunkline tools", BEGIN, "6 tools ("),
     Line("trunkline tools --server github", TO_INSTALL, "github__list_repos"),
@@ -79,8 +79,8 @@ LINES = (
     Line('trunkline add my-server "npx -y @my-org/my-mcp-server"', "Added 'my-server'"),
     Line('trunkline add data-api "node ./servers/data.js"', "Added 'data-api'", "already, the same."),
     Line("trunkline test", "5 of 5 servers work."),
-    Line("trunkline test github", "✓ github: ready, 1 tools"),
-    Line("trunkline test postgres --timeout 10000", "✓ postgres: ready, 1 tools"),
+    Line("trunkline test github", "✓ github: ready, 1 tool"),
+    Line("trunkline test postgres --timeout 10000", "✓ postgres: ready, 1 tool"),
     Line("trunkline exec github list_repos", "list_repos was given {}"),
     Line(
         """trunkline exec postgres query --params '{"sql": "SELECT * FROM users LIMIT 5"}'""",

@@ -36,7 +36,7 @@ def use_registry(home: Path, url: str, more: str = "") -> None:
     [
         (("search", "database"), "mongodb"),
         (("search", "brave-search"), "brave-search"),
-        (("search", "list_tables"), "sqlite"),
+        (("search", "describe_table"), "sqlite"),
         (("search", "-c", "version-control", "-t", "vcs", "--verified"), "git"),
         (("list",), "filesystem"),
         (("list", "--category", "time", "--limit", "1"), "time"),

@@ -318,8 +318,6 @@ def test_whoever_leaves_the_last_question_of_import_open_has_imported_nothing(
     with open_shell(env=home) as seen:
         seen.type("trunkline import --no-start --config new.toml\n")
         seen.wait("Take over which?")
-        seen.type("all\n")
-        seen.wait("Write variables?")
         seen.type(key)
         seen.wait(lambda now: now.lines[-1] == "ready>")
 

@@ -62,7 +62,7 @@ def test_filters_narrow_the_tools_and_the_compact_form_is_a_line_for_each(home: 
     number, name = done.stdout.split()
     assert int(number) > 10
     assert name == "delete_note"
-    assert "1 tools take" in done.stderr
+    assert "1 tool takes" in done.stderr
 
 
 def test_a_table_has_tools_then_servers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,6 +68,7 @@ def url_of(seen: Window) -> str:
 def test_servers_settle_one_after_the_other_and_a_line_below_says_how_it_goes(home: dict[str, str]) -> None:
     with up(home, {"one": faulty(), "bad": faulty("--start", "exit")}) as seen:
         seen.wait("1 of 2 servers ready")
+        seen.wait("exited with code 3")
 
         assert any(re.fullmatch(r"● one ready, \d+ tools", line) for line in seen.lines), seen.text
         assert any(line.startswith("✗ bad unreachable: ") and "exited with code 3" in line for line in seen.lines)

@@ -355,7 +355,7 @@ async def test_a_profile_of_a_group_has_what_its_members_have(tmp_path: Path, ht
 
     assert names == ["pair__send_letter", "pair__bake_bread", "pair__count_geese"]
     assert own.text.endswith("did count_geese")
-    assert secret.error["message"] == "Unknown tool: other__count_geese"
+    assert secret.error["message"] == "Unknown tool: other__count_geese Did you mean 'pair__count_geese'?"
     assert hits == ["pair__count_geese"]
 
 

@@ -80,7 +80,12 @@ def _list(options: argparse.Namespace) -> int:
         from trunkline.clients.secret import shown_command
 
         cells = [
-            [spec.name, spec.kind, "" if spec.enabled else "disabled", shown_command(asdict(spec))]
+            [
+                spec.name,
+                spec.kind,
+                "" if spec.enabled else "disabled",
+                spec.address if spec.url else shown_command(asdict(spec)),
+            ]
             for spec in config.servers.values()
         ]
         print_table(("name", "transport", "", "starts or reaches"), cells)

@@ -50,7 +50,7 @@ async def answer(relay: Relay, request: Request) -> None:
         raise RefusedError(f"This is asked in another way: {error}.") from error
     slices: list[bytes] = []
     async for thing in _things(relay, asked):
-        slices.append(msgspec.msgpack.encode(thing))
+        slices.append(msgspec.msgpack.encode(thing, enc_hook=dict))  # mappings that nobody can change are not packed
         await asyncio.sleep(0)
     kind = (b"content-type", b"application/msgpack")
     request.answer(200, msgspec.msgpack.encode(slices), [kind, (b"cache-control", b"no-store")])

@@ -15,7 +15,7 @@ from trunkline.tools import builtin
 _HASH = 8
 _SHORT = 24
 _COMPARED = 5_000
-_ALIKE = 0.5
+_ALIKE = 0.4
 """Of the shorter name's parts, so many are in the longer one, which may have a server before it."""
 
 
@@ -251,15 +251,24 @@ def _shortened(offer: Offer, kind: Kind) -> dict[str, Entry]:
 
 def closest(name: str, among: Iterable[str], most: int) -> list[str]:
     """The names that are spelt most like one that nobody has, best first."""
-    text = f"  {name[: 2 * SHOWN.longest].lower()} "
-    wanted = {text[at : at + 3] for at in range(len(text) - 2)}
+    whole = name[: 2 * SHOWN.longest].lower()
+    server, _, own = whole.rpartition("__")
+    parts_of_whole, parts_of_own = _parts(whole), _parts(own)
     scored: list[tuple[float, str]] = []
     for known in among:
-        text = f"  {known.lower()} "
+        theirs, _, rest = known.lower().rpartition("__")
+        # That two are of one server does not make them alike.
+        one_server = server in ("", theirs)
+        wanted, text = (parts_of_own, f"  {rest} ") if one_server else (parts_of_whole, f"  {known.lower()} ")
         alike = sum(part in text for part in wanted) / min(len(wanted), len(text) - 2)
         if alike >= _ALIKE:
             scored.append((-alike, known))
     return [known for _, known in sorted(scored)[:most]]
+
+
+def _parts(name: str) -> set[str]:
+    text = f"  {name} "
+    return {text[at : at + 3] for at in range(len(text) - 2)}
 
 
 def did_you_mean(name: str, known: Collection[str], most: int = 1) -> str:

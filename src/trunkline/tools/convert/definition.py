@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
-
-import msgspec
 
 from trunkline.errors import ConfigError
 from trunkline.model import Entry
@@ -87,7 +86,8 @@ def read(definition: Mapping[str, Any], ledger: Ledger) -> Tool:
 def tool_of(given: Tool | Entry) -> Tool:
     """A tool as it is, or one of the hub's, by the name that it is shown under and as its server describes it."""
     if isinstance(given, Entry):
-        definition = as_object(msgspec.json.decode(given.definition or b"{}")) or {}
+        # Half a character, which msgspec refuses, is no reason to refuse the tool.
+        definition = as_object(json.loads(given.definition or b"{}")) or {}
         return dataclasses.replace(read({**definition, "name": given.shown}, Ledger()), server=given.server)
     if not isinstance(cast("object", given), Tool):
         what = type(given).__name__
