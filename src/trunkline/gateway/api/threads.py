@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -39,16 +39,76 @@ class WantedClone(Body, frozen=True):
     id: str
 
 
+class ShownOverrides(TypedDict):
+    """What a thread does otherwise than its user."""
+
+    search_strategy: str
+    disable_tool_search: bool
+    disable_programmatic_calling: bool
+    timeout: float
+    limits: dict[str, float]
+
+
+class ShownThread(TypedDict):
+    """A thread that was configured."""
+
+    id: str
+    user: str
+    servers: list[str] | None
+    tools: list[str]
+    disabled: list[str]
+    overrides: ShownOverrides
+    version: int
+    created: float
+    updated: float
+
+
 def routes(threads: Threads, servers_per_thread: int) -> list[Route]:
     """What can be done with threads."""
     api = _Threads(threads, servers_per_thread)
-    paged, whose = ("cursor", "limit"), ("user",)
+    paged, whose, needs = ("cursor", "limit"), ("user",), "a key that writes"
     return [
-        Route("GET", "threads", "The threads that were configured", api.list, query=(*whose, *paged)),
-        Route("GET", "threads/{id}", "A thread", api.get, query=whose),
-        Route("PUT", "threads/{id}", "Configure a thread", api.put, WantedThread, query=whose, versioned=True),
-        Route("DELETE", "threads/{id}", "Let a thread be as its user again", api.remove, query=whose, status=204),
-        Route("POST", "threads/{id}/clone", "Copy a thread", api.clone, WantedClone, query=whose, status=201),
+        Route(
+            "GET",
+            "threads",
+            "The threads that were configured",
+            api.list,
+            gives=ShownThread,
+            pages="threads",
+            query=(*whose, *paged),
+        ),
+        Route("GET", "threads/{id}", "A thread", api.get, gives=ShownThread, query=whose),
+        Route(
+            "PUT",
+            "threads/{id}",
+            "Configure a thread",
+            api.put,
+            WantedThread,
+            ShownThread,
+            query=whose,
+            versioned=True,
+            needs=needs,
+        ),
+        Route(
+            "DELETE",
+            "threads/{id}",
+            "Let a thread be as its user again",
+            api.remove,
+            query=whose,
+            status=204,
+            needs=needs,
+        ),
+        Route(
+            "POST",
+            "threads/{id}/clone",
+            "Copy a thread",
+            api.clone,
+            WantedClone,
+            ShownThread,
+            query=whose,
+            status=201,
+            needs=needs,
+        ),
     ]
 
 
