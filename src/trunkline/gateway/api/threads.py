@@ -8,10 +8,9 @@ from typing import Any, TypedDict
 import msgspec
 
 from trunkline.config.options import SearchStrategy
-from trunkline.errors import ConfigError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route, page
 from trunkline.model import Overrides
-from trunkline.tenancy.threads import Thread, Threads
+from trunkline.tenancy.threads import Thread, Threads, check_count
 
 
 class WantedOverrides(Body, frozen=True):
@@ -126,8 +125,7 @@ class _Threads:
 
     async def put(self, ask: Ask) -> Given:
         wanted: WantedThread = ask.body
-        if self._most and len(wanted.servers or ()) > self._most:
-            raise ConfigError(f"A thread may have {self._most} servers.", hint="See `servers_per_thread` in [limits].")
+        check_count(wanted.servers, self._most)
         said = wanted.overrides
         overrides = Overrides(
             said.search_strategy or "",
