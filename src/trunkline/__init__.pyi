@@ -99,6 +99,8 @@ from trunkline.control.discovery.tool_info import EnhancedToolInfo as EnhancedTo
 from trunkline.control.multi_server import MultiServerManager as MultiServerManager
 from trunkline.control.multi_server import global_multi_server_manager as global_multi_server_manager
 from trunkline.control.multi_server_options import MultiServerConfig as MultiServerConfig
+from trunkline.control.tenants import ServerRegistered as ServerRegistered
+from trunkline.control.tenants import ServerUnregistered as ServerUnregistered
 from trunkline.errors import ManifestError as ManifestError
 from trunkline.errors import TrunklineError as TrunklineError
 from trunkline.hub import Hub as Hub
@@ -137,6 +139,13 @@ from trunkline.questions.protocol import is_elicitation_protocol_message as is_e
 from trunkline.search.finder import Finder as Finder
 from trunkline.search.finder import SearchConfig as SearchConfig
 from trunkline.search.text import ToolText as ToolText
+from trunkline.tenancy.limits import LimitNear as LimitNear
+from trunkline.tenancy.limits import LimitReached as LimitReached
+from trunkline.tenancy.servers import Registration as Registration
+from trunkline.tenancy.threads import Thread as Thread
+from trunkline.tenancy.threads import ThreadChanged as ThreadChanged
+from trunkline.thread import HubThread as HubThread
+from trunkline.thread import ThreadStatistics as ThreadStatistics
 from trunkline.tool import Annotations as Annotations
 from trunkline.tool import Tool as Tool
 from trunkline.tool import ToolOptions as ToolOptions

@@ -15,13 +15,19 @@ from trunkline.config.options import Config, SearchStrategy, ServerSpec
 from trunkline.config.reading import find_file, load
 from trunkline.control.history import History
 from trunkline.control.registry import Changed
+from trunkline.control.tenants import ServerRegistered, ServerUnregistered
 from trunkline.errors import ConfigError, InvalidArgumentsError, ServerRefusedError
+from trunkline.events import Emitter
 from trunkline.identity import Scope
 from trunkline.model import Call, Entry, Kind, ServerView, Snapshot, View
 from trunkline.questions.bridge import AnswerHandler, LocalAnswers
 from trunkline.questions.manager import ElicitationManager
 from trunkline.relay import Edge, Relay, open_relay
+from trunkline.tenancy.limits import LimitNear, LimitReached
+from trunkline.tenancy.servers import Registration, ServerScope, written
 from trunkline.tenancy.tenancy import Tenancy, open_tenancy
+from trunkline.tenancy.threads import ThreadChanged, check_id
+from trunkline.thread import HubThread
 from trunkline.tool import Annotations, Safety, ToolResult
 from trunkline.tools.names import meaning
 from trunkline.upstream.connection import CLIENT_INFO
@@ -45,6 +51,13 @@ class Hub:
         self._local = LocalAnswers(relay.config.gateway.question_timeout)
         self._names_of_vendors: dict[str, str] = {}
         self._discovery: EnhancedToolDiscovery | None = None
+        self._events = Emitter(ServerRegistered, ServerUnregistered, ThreadChanged, LimitReached, LimitNear)
+        self.on, self.off = self._events.on, self._events.off
+        for kind in (ServerRegistered, ServerUnregistered):
+            relay.tenants.on(kind, self._events.emit)
+        for kind in (LimitReached, LimitNear):
+            relay.limiter.on(kind, self._events.emit)
+        relay.tenancy.threads.on_change(lambda user, id: self._events.emit(ThreadChanged(id, user)))
 
     # Calling.
 
@@ -225,6 +238,39 @@ class Hub:
         """Take on another configuration; servers that did not change are not touched. Says what changed."""
         return await self.relay.apply(config)
 
+    async def register_server(
+        self, spec: ServerSpec | Mapping[str, Any], scope: ServerScope = "app", user: str = ""
+    ) -> Registration:
+        """Take in a server for everybody, or as a user's own, or change it; it is there after a restart too.
+
+        A mapping has the options of `[servers.NAME]`, `name`, and what is said of a server besides (`About`).
+        """
+        wanted = written(spec) if isinstance(spec, ServerSpec) else spec
+        return await self._register(wanted, _owner(scope, user))
+
+    async def update_server(
+        self, name: str, changes: Mapping[str, Any], scope: ServerScope = "app", user: str = "", *, version: int = 0
+    ) -> Registration:
+        """Change some of a registered server; with a version, only if nobody else did meanwhile."""
+        owner = _owner(scope, user)
+        kept = await self.relay.tenancy.servers.wanted(owner, name)
+        return await self._register({**kept, **changes, "name": name}, owner, version)
+
+    async def unregister_server(self, name: str, scope: ServerScope = "app", user: str = "") -> None:
+        """Take a registered server out, with its connections."""
+        await self.relay.tenants.unregister(name, user=_owner(scope, user))
+
+    async def _register(self, wanted: Mapping[str, Any], user: str, version: int = 0) -> Registration:
+        most = self.config.limits.servers if user else 0
+        return await self.relay.tenants.register(
+            wanted, user=user, version=version, most=most, taken=self.relay.configured()
+        )
+
+    def thread(self, id: str, user: str = "") -> HubThread:
+        """One thread of one user, to be looked at and configured."""
+        check_id(id)
+        return HubThread(self.relay, id, user)
+
     async def mount(self, server: MCPServerBase, name: str = "") -> str:
         """Take in a server of this process like any other, under its id or another `name`.
 
@@ -271,6 +317,16 @@ def _config(source: Config | str | Path | Iterable[ServerSpec] | None) -> Config
             raise ConfigError(f"{type(spec).__name__} is no server and no configuration.", hint=_SOURCES)
         servers[spec.name] = spec
     return Config(servers=servers)
+
+
+def _owner(scope: str, user: str) -> str:
+    """Whose a server is; empty for everybody's."""
+    if scope not in ("app", "user"):
+        raise ConfigError(f"There is no scope {scope!r}.", hint="Everybody's is `app`, one user's own is `user`.")
+    if (scope == "user") != bool(user):
+        what = "Whose server is it to be?" if scope == "user" else "What is everybody's has no user."
+        raise ConfigError(what, hint='Give `scope="user"` and `user` together.')
+    return user
 
 
 _SOURCES = "Give a `Config`, the path of a file, or a list of `ServerSpec`."

@@ -404,9 +404,16 @@ class Relay:
     async def start(self) -> None:
         """Run what was registered, and hear of what is registered from now on."""
         self.tenancy.on_change(self._tenancy_changed)
+        self.tenancy.people.on_change(self._admissions_changed)
         self._tasks.start(self.tenants.sweep(self._edge.is_present), name="users who left")
         if self.tenancy.is_open:
             await self._tenancy_changed(None)
+
+    def _admissions_changed(self, user: str, key: str, now: Scope | None) -> None:
+        """Somebody who is gone leaves nothing to whoever is given the name next."""
+        if not key:
+            self.tallies.forget_user(user)
+            self._tasks.start(self.tenants.leave(user), name="a user left")
 
     async def _tenancy_changed(self, changes: Sequence[Change] | None) -> None:
         if changes is None:

@@ -22,6 +22,11 @@ import BusyError`.
 """
 GROUPS = {
     "The hub": ("python.md", "open_hub Hub Scope Tool ToolResult TrunklineError __version__"),
+    "Servers and threads at run time": (
+        "python.md#servers-and-threads-at-run-time",
+        "Registration HubThread Thread ThreadStatistics ServerRegistered ServerUnregistered ThreadChanged LimitReached "
+        "LimitNear",
+    ),
     "Configuration": (
         "configuration.md",
         "Config ServerSpec GatewayConfig GroupSpec ProfileSpec MiddlewareSection CacheSection RouterSection "

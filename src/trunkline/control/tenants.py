@@ -119,7 +119,10 @@ class Tenants:
     async def leave(self, user: str) -> None:
         """End a user's servers."""
         self._here.pop(user, None)
-        await self._fleet.end(self._names.pop(user, set()))
+        async with self._turns.setdefault(user, asyncio.Lock()):
+            if user not in self._here:  # else they came back, and have what is theirs now
+                await self._fleet.end(self._names.pop(user, set()))
+            self._turns.pop(user, None)
 
     async def _run(self, user: str, patience: float) -> None:
         wanted = {one.spec.name: one.spec for one in await self._servers.of(user) if one.spec.enabled}

@@ -12,7 +12,7 @@ from trunkline.control.item import pattern, renamed
 from trunkline.control.merging import Joiner
 from trunkline.errors import UnknownNameError
 from trunkline.identity import Rule, Scope, unit_name
-from trunkline.model import NOTHING, Entry, Kind, Offer, PerOffer, Snapshot, View
+from trunkline.model import NOTHING, Entry, Kind, Offer, PerOffer, ServerView, Snapshot, View
 from trunkline.tools import builtin, names
 from trunkline.tools.names import server_prefix
 from trunkline.tools.patterns import Glob
@@ -153,7 +153,7 @@ class _Seer:
         offers = self._allowed(snapshot, owned)
         reached = {server for offer in offers for server in (offer.server, *offer.members)}
         narrowed = {offer.server: offer for offer in self._narrowed.over(offers)}
-        servers = {**snapshot.servers, **owned.servers} if owned is not None else snapshot.servers
+        servers = _servers_with(snapshot, owned) if owned is not None else snapshot.servers
         return dataclasses.replace(
             snapshot,
             servers={name: view for name, view in servers.items() if name in reached or self._allows(unit_name(name))},
@@ -203,6 +203,12 @@ def _offers_with(snapshot: Snapshot, owned: Snapshot) -> dict[str, Offer]:
     return {**owned.offers, **{name: offer for name, offer in snapshot.offers.items() if name not in names}}
 
 
+def _servers_with(snapshot: Snapshot, owned: Snapshot) -> dict[str, ServerView]:
+    """A user's servers, and everybody's but those of the same names."""
+    names = set(map(unit_name, owned.servers))
+    return {**{name: view for name, view in snapshot.servers.items() if name not in names}, **owned.servers}
+
+
 def _with_owned(snapshot: Snapshot, owned: Snapshot) -> Snapshot:
     """What a user has: what everybody has, and over it what is theirs, without a copy of the former."""
     offers = _offers_with(snapshot, owned)
@@ -215,7 +221,7 @@ def _with_owned(snapshot: Snapshot, owned: Snapshot) -> Snapshot:
     gone = {id(entry) for offer in hidden for entry in offer.table(Kind.TEMPLATE).values()}
     return dataclasses.replace(
         snapshot,
-        servers={**{name: view for name, view in snapshot.servers.items() if name not in names}, **owned.servers},
+        servers=_servers_with(snapshot, owned),
         offers=offers,
         tools=layered(Kind.TOOL, owned.tools, snapshot.tools),
         prompts=layered(Kind.PROMPT, owned.prompts, snapshot.prompts),

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import RefusedError, StoreError, TrunklineError
 from trunkline.gateway import local_api, pages
-from trunkline.gateway.api import people, servers, status, threads, tools
+from trunkline.gateway.api import openapi, people, servers, status, threads, tools
 from trunkline.gateway.api.routes import PATH as API
-from trunkline.gateway.api.routes import Api
+from trunkline.gateway.api.routes import Api, error_body
 from trunkline.gateway.guard import Guard
 from trunkline.gateway.mcp.errors import error_of, status_of
 from trunkline.gateway.mcp.legacy import LegacyEdge
@@ -37,6 +37,11 @@ log = logging.getLogger("trunkline")
 
 THREAD_HEADER = b"trunkline-thread"
 """Names the caller's thread, where its `_meta` does not."""
+_NO_KEY = RefusedError(
+    "A valid bearer token is needed.",
+    status=401,
+    hint="Send a key of `trunkline key create` as `Authorization: Bearer`.",
+)
 _LEGACY = frozenset(version.encode() for version in LEGACY_VERSIONS)
 
 
@@ -65,15 +70,14 @@ class App:
         lists = Lists(gateway.page_size, relay.savings)
         self._modern = ModernEdge(relay, lists, tasks, self._subscribers)
         self.legacy = LegacyEdge(relay, gateway, doors.sessions, lists, tasks, self._subscribers)
-        self._api = Api(
-            [
-                *status.routes(relay),
-                *servers.routes(relay),
-                *tools.routes(relay),
-                *people.routes(relay.tenancy.people),
-                *threads.routes(relay.tenancy.threads, relay.config.limits.servers_per_thread),
-            ]
-        )
+        routes = [
+            *status.routes(relay),
+            *servers.routes(relay),
+            *tools.routes(relay),
+            *people.routes(relay.tenancy.people),
+            *threads.routes(relay.tenancy.threads, relay.config.limits.servers_per_thread),
+        ]
+        self.api = Api([*routes, openapi.route(routes)])
         relay.tenancy.people.on_change(self._admissions_changed)
         relay.tenancy.threads.on_change(self._thread_changed)
         self.draining = False
@@ -88,8 +92,7 @@ class App:
             elif request.path == local_api.PATH:
                 await self._local(request)
             elif request.path.startswith(API):
-                if await self._let_in(request):
-                    await self._api(request)
+                await self.api(request, self._let_in)
             else:
                 self._other(request)
         except RefusedError as error:
@@ -111,11 +114,13 @@ class App:
         try:
             scope = await self._guard.admit(request.headers)
         except StoreError as error:  # nobody can be asked: the answer is no
-            request.answer(503, error_object(error.code, str(error)), [(b"retry-after", b"1"), JSON])
+            body = error_body(error) if request.path.startswith(API) else error_object(error.code, str(error))
+            request.answer(503, body, [(b"retry-after", b"1"), JSON])
             return False
         if scope is None:
             challenge: Headers = [(b"www-authenticate", b"Bearer"), JSON]
-            request.answer(401, error_object(-32001, "A valid bearer token is needed."), challenge)
+            body = error_body(_NO_KEY) if request.path.startswith(API) else error_object(-32001, _NO_KEY.message)
+            request.answer(401, body, challenge)
             return False
         request.scope = scope
         return True
@@ -210,8 +215,11 @@ class App:
         views = self._relay.servers()
         word = "draining" if self.draining else _readiness({view.state for view in views} - {State.STOPPED})
         body: dict[str, object] = {"status": word}
-        if self._guard.known(request.headers) is not None:
-            body["servers"] = {view.name: {"state": view.state.value, "reason": view.reason} for view in views}
+        scope = self._guard.known(request.headers)
+        if scope is not None:
+            seen = views if scope.role == "admin" else self._relay.view(scope).snapshot.servers.values()
+            states = {status.name_for(scope, view.name): view for view in seen}
+            body["servers"] = {name: {"state": one.state.value, "reason": one.reason} for name, one in states.items()}
         request.answer(200 if word == "ready" else 503, encode(body), [JSON])
 
 

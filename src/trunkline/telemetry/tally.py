@@ -149,6 +149,10 @@ class Tallies:
         best = nlargest(most, self.tools.items(), key=lambda pair: (pair[1].calls, pair[1].last_used))
         return [(server, tool, tally) for (server, tool), tally in best]
 
+    def forget_user(self, user: str) -> None:
+        """Somebody is gone, and who comes under that name is somebody else."""
+        self._users.pop(user, None)
+
     def forget(self, server: str) -> None:
         """The server is gone."""
         for own in self._users.values():

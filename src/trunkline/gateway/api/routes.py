@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -93,11 +93,27 @@ class Route:
     summary: str
     run: Callable[[Ask], Awaitable[Given]]
     body: type[Body] | None = None
-    gives: Any = dict[str, Any]
+    gives: Any = None
+    """The type of what it answers, or of each thing in `pages`."""
+    pages: str = ""
+    """What the list in its answer is called, where it answers a page."""
     status: int = 200
     query: tuple[str, ...] = ()
     versioned: bool = False
     """It takes `If-Match`."""
+    public: bool = False
+    """It wants no key."""
+    needs: Literal["", "any key", "a key that writes", "a whole key"] = ""
+    """What key it is done with; unless said, looking is for any, and changing for one that may do all its user may."""
+
+    def check(self, scope: Scope) -> None:
+        """Refuse a key that may do less than this."""
+        needs = self.needs or ("any key" if self.method == "GET" else "a whole key")
+        if needs != "any key" and any(rule.read_only for rule in scope.rules):
+            raise RefusedError("Whoever may only read changes nothing.", status=403)
+        if needs == "a whole key" and (scope.rules or scope.profile):
+            hint = "Take one without `servers`, `tools` or `profile`."
+            raise RefusedError("A key that may not do everything does not do this.", status=403, hint=hint)
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
@@ -122,10 +138,13 @@ class Api:
     def __init__(self, routes: list[Route]) -> None:
         self.routes = routes
 
-    async def __call__(self, request: Request) -> None:
-        """Answer one request below `/api/v1/`."""
+    async def __call__(self, request: Request, let_in: Callable[[Request], Awaitable[bool]]) -> None:
+        """Answer one request below `/api/v1/`; `let_in` notes whose it is, or refuses it."""
+        found = self._find(request)
+        if not (found and found[0][0].public) and not await let_in(request):
+            return
         try:
-            given = await self._run(request)
+            given = await self._run(request, found)
         except TrunklineError as error:
             status, headers = status_of(error)
             request.answer(status, error_body(error), [JSON, *headers])
@@ -136,10 +155,13 @@ class Api:
         body = b"" if given.body is None else msgspec.json.encode(given.body)
         request.answer(given.status, body, headers)
 
-    async def _run(self, request: Request) -> Given:
-        path, _, query = request.url.partition(b"?")
-        parts = tuple(unquote(part) for part in path.decode("latin-1").removeprefix(PATH).split("/"))
-        found = [(route, names) for route in self.routes if (names := route.names(parts)) is not None]
+    def _find(self, request: Request) -> list[tuple[Route, dict[str, str]]]:
+        """The routes at an address, and what they name of it."""
+        path = request.url.partition(b"?")[0].decode("latin-1")
+        parts = tuple(unquote(part) for part in path.removeprefix(PATH).split("/"))
+        return [(route, names) for route in self.routes if (names := route.names(parts)) is not None]
+
+    async def _run(self, request: Request, found: list[tuple[Route, dict[str, str]]]) -> Given:
         if not found:
             raise RefusedError("There is nothing here.", status=404, hint=f"See {PATH}openapi.json.")
         method = "GET" if request.method == "HEAD" else request.method
@@ -147,7 +169,8 @@ class Api:
         if not fitting:
             raise RefusedError(f"There is nothing to {request.method} here.", status=405)
         route, names = fitting[0]
-        asked = _query(query, route)
+        route.check(request.scope)
+        asked = _query(request.url.partition(b"?")[2], route)
         body = _body(request, route.body) if route.body is not None else None
         version = _version(request.headers.get(b"if-match", b"")) if route.versioned else 0
         return await route.run(Ask(request.scope, names, asked, body, version))
@@ -176,10 +199,13 @@ def status_of(error: TrunklineError) -> tuple[int, Headers]:
 
 def error_body(error: TrunklineError) -> bytes:
     """An error with its code, for programs, and its words, for people."""
-    name = type(error).__name__.removesuffix("Error")
-    code = re.sub("(?<!^)(?=[A-Z])", "-", name).lower()
-    told = {"code": code, "message": error.message, **({"hint": error.hint} if error.hint else {})}
+    told = {"code": code_of(type(error)), "message": error.message, **({"hint": error.hint} if error.hint else {})}
     return msgspec.json.encode({"error": told})
+
+
+def code_of(kind: type[TrunklineError]) -> str:
+    """What programs know an error by."""
+    return re.sub("(?<!^)(?=[A-Z])", "-", kind.__name__.removesuffix("Error")).lower()
 
 
 def _query(query: bytes, route: Route) -> dict[str, str]:

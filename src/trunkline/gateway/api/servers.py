@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
 from trunkline.errors import NotFoundError, RefusedError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route
-from trunkline.gateway.api.status import described
-from trunkline.identity import unit_name
-from trunkline.model import ServerView
+from trunkline.gateway.api.status import described, views_of
+from trunkline.identity import server_id, unit_name
 from trunkline.relay import Relay
 from trunkline.tenancy.servers import Registration, check_member_server
 
@@ -41,15 +40,71 @@ class WantedServer(Body, frozen=True, omit_defaults=True):
     user: str = ""
 
 
+class ShownServer(TypedDict, total=False):
+    """A server: how it fares, where it runs, and what was said of it, where it was registered."""
+
+    name: str
+    state: str
+    reason: str
+    transport: str
+    address: str
+    protocol: str
+    tools: int
+    prompts: int
+    resources: int
+    templates: int
+    calls: int
+    failures: int
+    tool_errors: int
+    success_rate: float
+    average_seconds: float
+    in_flight: int
+    waiting: int
+    group: dict[str, str]
+    scope: Literal["app", "user"]
+    user: str
+    url: str
+    command: str
+    headers: list[str]
+    env: list[str]
+    enabled: bool
+    timeout: float
+    display_name: str
+    description: str
+    defer_loading: bool
+    trust_level: TrustLevel
+    tags: list[str]
+    known_tools: list[dict[str, Any]]
+    version: int
+    created: float
+    updated: float
+
+
 def routes(relay: Relay) -> list[Route]:
     """What can be done with servers."""
     api = _Servers(relay)
     whose = ("scope", "user")
     return [
-        Route("GET", "servers", "Every server there is for you, and how calls of it went", api.list),
-        Route("GET", "servers/{name}", "A server", api.get, query=whose),
-        Route("POST", "servers", "Register a server", api.register, WantedServer, status=201),
-        Route("PATCH", "servers/{name}", "Change a server", api.change, WantedServer, query=whose, versioned=True),
+        Route(
+            "GET",
+            "servers",
+            "Every server there is for you, and how calls of it went",
+            api.list,
+            gives=ShownServer,
+            pages="servers",
+        ),
+        Route("GET", "servers/{name}", "A server", api.get, gives=ShownServer, query=whose),
+        Route("POST", "servers", "Register a server", api.register, WantedServer, ShownServer, status=201),
+        Route(
+            "PATCH",
+            "servers/{name}",
+            "Change a server",
+            api.change,
+            WantedServer,
+            ShownServer,
+            query=whose,
+            versioned=True,
+        ),
         Route("DELETE", "servers/{name}", "Take a server out", api.remove, query=whose, status=204),
     ]
 
@@ -59,22 +114,27 @@ class _Servers:
         self._relay = relay
 
     async def list(self, ask: Ask) -> Given:
-        body: dict[str, Any] = {"servers": [described(self._relay, view) for view in self._views(ask)]}
+        body: dict[str, Any] = {
+            "servers": [described(self._relay, view, ask.scope) for view in await views_of(self._relay, ask.scope)]
+        }
         if ask.scope.role == "admin" and self._relay.cache_stats is not None:
             body["cache"] = self._relay.cache_stats
         return Given(body)
 
     async def get(self, ask: Ask) -> Given:
-        name, user = ask.names["name"], self._whose(ask, change=False)
-        views = [view for view in self._views(ask) if unit_name(view.name) == name]
+        name, user, scope = ask.names["name"], self._whose(ask, change=False), ask.scope
+        views = [view for view in await views_of(self._relay, scope) if unit_name(view.name) == name]
+        view = next((view for view in views if view.name == server_id(user, name)), views[0] if views else None)
         try:
+            if scope.role != "admin" and (not user or (scope.rules and view is None)):
+                raise NotFoundError(f"There is no server {name!r}.")  # or no more is shown of it than how it fares
             kept = await self._relay.tenancy.servers.get(user, name)
         except NotFoundError:
-            if not views:
+            if view is None:
                 raise
-            return Given(described(self._relay, views[0]))
-        view = next((view for view in views if view.name == kept.spec.name), None)
-        return Given({**(described(self._relay, view) if view else {}), **shown(kept)}, version=kept.version)
+            return Given(described(self._relay, view, scope))
+        seen = described(self._relay, view, scope) if view is not None and view.name == kept.spec.name else {}
+        return Given({**seen, **shown(kept)}, version=kept.version)
 
     async def register(self, ask: Ask) -> Given:
         wanted: WantedServer = ask.body
@@ -100,12 +160,6 @@ class _Servers:
         return await self._relay.tenants.register(
             wanted, user=user, version=version, most=most, taken=self._relay.configured()
         )
-
-    def _views(self, ask: Ask) -> list[ServerView]:
-        """An admin sees every server, others those that exist for them."""
-        if ask.scope.role == "admin":
-            return self._relay.servers()
-        return list(self._relay.view(ask.scope).snapshot.servers.values())
 
     def _whose(self, ask: Ask, *, change: bool = True) -> str:
         scope = ask.query.get("scope", "app" if ask.scope.role == "admin" and "user" not in ask.query else "user")

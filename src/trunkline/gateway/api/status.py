@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from trunkline.gateway.api.routes import Ask, Given, Route
+from trunkline.identity import Scope, unit_name
 from trunkline.model import Kind, ServerView
 from trunkline.telemetry.savings import Saved
 from trunkline.telemetry.tally import Tally
@@ -18,20 +19,63 @@ TOP = 50
 """Tools that are told of: those with the most calls."""
 
 
+class Counted(TypedDict):
+    """How calls went."""
+
+    calls: int
+    failures: int
+    tool_errors: int
+    average_seconds: float
+    p50_seconds: float
+    p95_seconds: float
+
+
+class Statistics(Counted):
+    """What happened since the start."""
+
+    since: float
+    seconds: float
+    in_flight: int
+    waiting: int
+    tokens: dict[str, Any]
+    servers: list[dict[str, Any]]
+    tools: list[dict[str, Any]]
+
+
 def routes(relay: Relay) -> list[Route]:
     """What can be seen of a running gateway."""
 
     async def stats(ask: Ask) -> Given:
-        return Given(statistics(relay, ask.scope.user))
+        return Given(statistics(relay, await views_of(relay, ask.scope), ask.scope))
 
     return [
-        Route("GET", "stats", "What happened since the start: calls, errors, time, tokens saved", stats),
+        Route(
+            "GET",
+            "stats",
+            "What happened since the start: calls, errors, time, tokens saved",
+            stats,
+            gives=Statistics,
+        ),
     ]
 
 
-def described(relay: Relay, view: ServerView) -> dict[str, Any]:
-    """A server for programs to read."""
-    return {**summary(view), **_calls(relay, view.name)}
+async def views_of(relay: Relay, scope: Scope) -> list[ServerView]:
+    """An admin sees every server, others those that exist for them."""
+    if scope.role == "admin":
+        return relay.servers()
+    await relay.welcome(scope)
+    return list(relay.view(scope).snapshot.servers.values())
+
+
+def described(relay: Relay, view: ServerView, scope: Scope) -> dict[str, Any]:
+    """A server for programs to read, with how calls of it went: to all but admins, their own."""
+    calls = _calls(relay, view.name, "" if scope.role == "admin" else scope.user)
+    return {**summary(view), "name": name_for(scope, view.name), **calls}
+
+
+def name_for(scope: Scope, server: str) -> str:
+    """What a server is called: to admins, who see those of all, with its owner before its name."""
+    return server if scope.role == "admin" else unit_name(server)
 
 
 def summary(view: ServerView) -> dict[str, Any]:
@@ -52,10 +96,10 @@ def count(view: ServerView, kind: Kind) -> int:
     return len(view.lists[kind].items) if kind in view.lists else 0
 
 
-def _calls(relay: Relay, server: str) -> dict[str, Any]:
+def _calls(relay: Relay, server: str, user: str) -> dict[str, Any]:
     """How calls to a server went, and how many it has now."""
     found: dict[str, Any] = {}
-    tally = relay.tallies.servers.get(server)
+    tally = relay.tallies.of(user).servers.get(server)
     if tally is not None:
         found = {
             "calls": tally.calls,
@@ -70,10 +114,11 @@ def _calls(relay: Relay, server: str) -> dict[str, Any]:
     return found | ({"group": group} if group else {})
 
 
-def statistics(relay: Relay, user: str = "") -> dict[str, Any]:
-    """What happened since the start; a user is told of their own calls alone."""
+def statistics(relay: Relay, views: list[ServerView], scope: Scope) -> dict[str, Any]:
+    """What happened since the start; all but admins are told of their own calls alone, of servers that they have."""
+    user = "" if scope.role == "admin" else scope.user
     tallies = relay.tallies.of(user)
-    views = relay.servers()
+    seen = {view.name for view in views}
     lanes = [relay.lane(view.name) for view in views]
     age = relay.tallies.now() - relay.tallies.since
     return {
@@ -83,12 +128,19 @@ def statistics(relay: Relay, user: str = "") -> dict[str, Any]:
         "in_flight": sum(lane.inside for lane in lanes),
         "waiting": sum(lane.waiting for lane in lanes),
         "tokens": _tokens(relay, user),
-        "servers": [_server(relay, view, tallies.servers.get(view.name)) for view in views],
-        "tools": [{"server": server, "tool": tool, **counted(tally)} for server, tool, tally in tallies.busiest(TOP)],
+        "servers": [
+            _server(relay, view, tallies.servers.get(view.name)) | {"name": name_for(scope, view.name)}
+            for view in views
+        ],
+        "tools": [
+            {"server": name_for(scope, server), "tool": tool, **counted(tally)}
+            for server, tool, tally in tallies.busiest(TOP)
+            if not user or server in seen
+        ],
     }
 
 
-def counted(tally: Tally | None) -> dict[str, Any]:
+def counted(tally: Tally | None) -> Counted:
     """How calls went, for programs to read."""
     tally = tally or _NONE
     return {
@@ -104,7 +156,6 @@ def counted(tally: Tally | None) -> dict[str, Any]:
 def _server(relay: Relay, view: ServerView, tally: Tally | None) -> dict[str, Any]:
     lane = relay.lane(view.name)
     return {
-        "name": view.name,
         "state": view.state.value,
         "reason": view.reason,
         "tools": count(view, Kind.TOOL),

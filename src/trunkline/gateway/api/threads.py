@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
 from trunkline.config.options import SearchStrategy
-from trunkline.errors import ConfigError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route, page
 from trunkline.identity import Overrides
-from trunkline.tenancy.threads import Thread, Threads
+from trunkline.tenancy.threads import Thread, Threads, check_count
 
 
 class WantedOverrides(Body, frozen=True):
@@ -39,16 +38,76 @@ class WantedClone(Body, frozen=True):
     id: str
 
 
+class ShownOverrides(TypedDict):
+    """What a thread does otherwise than its user."""
+
+    search_strategy: str
+    disable_tool_search: bool
+    disable_programmatic_calling: bool
+    timeout: float
+    limits: dict[str, float]
+
+
+class ShownThread(TypedDict):
+    """A thread that was configured."""
+
+    id: str
+    user: str
+    servers: list[str] | None
+    tools: list[str]
+    disabled: list[str]
+    overrides: ShownOverrides
+    version: int
+    created: float
+    updated: float
+
+
 def routes(threads: Threads, servers_per_thread: int) -> list[Route]:
     """What can be done with threads."""
     api = _Threads(threads, servers_per_thread)
-    paged, whose = ("cursor", "limit"), ("user",)
+    paged, whose, needs = ("cursor", "limit"), ("user",), "a key that writes"
     return [
-        Route("GET", "threads", "The threads that were configured", api.list, query=(*whose, *paged)),
-        Route("GET", "threads/{id}", "A thread", api.get, query=whose),
-        Route("PUT", "threads/{id}", "Configure a thread", api.put, WantedThread, query=whose, versioned=True),
-        Route("DELETE", "threads/{id}", "Let a thread be as its user again", api.remove, query=whose, status=204),
-        Route("POST", "threads/{id}/clone", "Copy a thread", api.clone, WantedClone, query=whose, status=201),
+        Route(
+            "GET",
+            "threads",
+            "The threads that were configured",
+            api.list,
+            gives=ShownThread,
+            pages="threads",
+            query=(*whose, *paged),
+        ),
+        Route("GET", "threads/{id}", "A thread", api.get, gives=ShownThread, query=whose),
+        Route(
+            "PUT",
+            "threads/{id}",
+            "Configure a thread",
+            api.put,
+            WantedThread,
+            ShownThread,
+            query=whose,
+            versioned=True,
+            needs=needs,
+        ),
+        Route(
+            "DELETE",
+            "threads/{id}",
+            "Let a thread be as its user again",
+            api.remove,
+            query=whose,
+            status=204,
+            needs=needs,
+        ),
+        Route(
+            "POST",
+            "threads/{id}/clone",
+            "Copy a thread",
+            api.clone,
+            WantedClone,
+            ShownThread,
+            query=whose,
+            status=201,
+            needs=needs,
+        ),
     ]
 
 
@@ -66,8 +125,7 @@ class _Threads:
 
     async def put(self, ask: Ask) -> Given:
         wanted: WantedThread = ask.body
-        if self._most and len(wanted.servers or ()) > self._most:
-            raise ConfigError(f"A thread may have {self._most} servers.", hint="See `servers_per_thread` in [limits].")
+        check_count(wanted.servers, self._most)
         said = wanted.overrides
         overrides = Overrides(
             said.search_strategy or "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from trunkline.errors import NotFoundError, RefusedError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route
@@ -24,14 +24,45 @@ class WantedCall(Body, frozen=True):
     thread: str = ""
 
 
+class ShownTool(TypedDict):
+    """A tool, by the name that it is called by."""
+
+    name: str
+    server: str
+    title: str | None
+    description: str
+    read_only: bool | None
+    destructive: bool | None
+    score: NotRequired[float]
+    """How well it fits, where something was searched for."""
+    definition: NotRequired[dict[str, Any]]
+    """All that its server says of it, where it alone was asked for."""
+
+
+class Called(TypedDict):
+    """What a tool answered, as MCP has it."""
+
+    content: list[dict[str, Any]]
+    structuredContent: NotRequired[Any]
+    isError: NotRequired[bool]
+
+
 def routes(relay: Relay) -> list[Route]:
     """What can be done with tools."""
     api = _Tools(relay)
     query = ("q", "thread", "server", "user", "cursor", "limit")
     return [
-        Route("GET", "tools", "A page of the tools that you have, or those that fit best", api.list, query=query),
-        Route("GET", "tools/{name}", "A tool", api.get, query=("thread", "user")),
-        Route("POST", "tools/{name}/call", "Call a tool", api.call, WantedCall),
+        Route(
+            "GET",
+            "tools",
+            "A page of the tools that you have, or those that fit best",
+            api.list,
+            gives=ShownTool,
+            pages="tools",
+            query=query,
+        ),
+        Route("GET", "tools/{name}", "A tool", api.get, gives=ShownTool, query=("thread", "user")),
+        Route("POST", "tools/{name}/call", "Call a tool", api.call, WantedCall, Called, needs="any key"),
     ]
 
 
@@ -92,7 +123,7 @@ class _Tools:
         return await self._relay.in_thread(scope, thread) if thread else scope
 
 
-def shown(entry: Entry) -> dict[str, Any]:
+def shown(entry: Entry) -> ShownTool:
     """A tool for programs to read."""
     definition = decode(entry.definition)
     return {

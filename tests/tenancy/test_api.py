@@ -1,0 +1,247 @@
+"""The admin API as a whole: its description, what it refuses, and who may ask for what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import jsonschema
+import pytest
+from yarl import URL
+
+from tests.harness import gateway
+from tests.tenancy.test_access import notes, open_house
+from tests.tenancy.test_people import Admin
+from trunkline.gateway.api.routes import PATH, Route
+from trunkline.gateway.serve import Gateway
+
+Json = dict[str, Any]
+
+FITTING: dict[str, Json] = {
+    "NewUser": {"name": "x"},
+    "UserChange": {"role": "member"},
+    "WantedKey": {},
+    "WantedServer": {"url": "http://127.0.0.1:1/mcp"},
+    "WantedThread": {"servers": ["one"]},
+    "WantedClone": {"id": "t9"},
+    "WantedCall": {"arguments": {}},
+}
+"""A body of each type that is taken."""
+
+
+def at(route: Route, **names: str) -> str:
+    """The path of a route, with names in it."""
+    return route.path.format(**{part[1:-1]: names.get(part[1:-1], "x") for part in route.parts if part[:1] == "{"})
+
+
+def body_of(route: Route) -> Json | None:
+    return FITTING[route.body.__name__] if route.body is not None else None
+
+
+async def description(opened: Gateway, http: aiohttp.ClientSession) -> Json:
+    async with http.get(opened.url.removesuffix("/mcp") + PATH + "openapi.json") as response:
+        assert response.status == 200
+        return await response.json()
+
+
+def parts_of(value: Any, key: str) -> Iterator[Any]:
+    """Everything under a key, wherever it is."""
+    if isinstance(value, dict):
+        for name, inner in value.items():  # type: ignore[reportUnknownVariableType] - JSON
+            if name == key:
+                yield inner
+            yield from parts_of(inner, key)
+    elif isinstance(value, list):
+        for inner in value:  # type: ignore[reportUnknownVariableType] - JSON
+            yield from parts_of(inner, key)
+
+
+async def test_every_route_is_described_with_all_it_takes(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+    async with gateway(tmp_path, {}) as opened:
+        await Admin(opened, http).key("ana")
+        told = await description(opened, http)
+        routes = opened.app.api.routes
+
+    operations = {(method.upper(), path): one for path, item in told["paths"].items() for method, one in item.items()}
+    assert operations.keys() == {(route.method, PATH + route.path) for route in routes}
+    for route in routes:
+        one = operations[route.method, PATH + route.path]
+        parameters = {(parameter["in"], parameter["name"]) for parameter in one["parameters"]}
+        assert {("query", name) for name in route.query} <= parameters
+        assert {("path", part[1:-1]) for part in route.parts if part.startswith("{")} <= parameters
+        assert (("header", "If-Match") in parameters) == route.versioned
+        assert ("requestBody" in one) == (route.body is not None)
+        assert ("content" in one["responses"][str(route.status)]) == (route.status != 204)
+        assert ("401" in one["responses"]) == (one.get("security") != [])
+    assert len({one["operationId"] for one in operations.values()}) == len(operations)
+    assert [path for (_, path), one in operations.items() if one.get("security") == []] == [PATH + "openapi.json"]
+    for ref in parts_of(told, "$ref"):
+        found = told
+        for name in ref.removeprefix("#/").split("/"):
+            found = found[name]
+    for schema in told["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+
+async def test_what_is_answered_is_as_described(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+    async with open_house(tmp_path / "house", http) as (opened, admin), gateway(tmp_path / "far", {}) as far:
+        await far.hub.mount(notes("n", "far"))
+        told = await description(opened, http)
+        own = Admin(opened, http, await admin.key("ana"))
+        key_id = (await own("POST", "keys", {}))[1]["id"]
+        checked: set[tuple[str, str]] = set()
+
+        async def check(asks: Admin, method: str, route: str, body: Json | None = None, query: str = "") -> None:
+            names = {"name": {"users": "ana", "servers": "far", "tools": "one__read_note"}.get(route.split("/")[0], "")}
+            path = route.format(**names, id=key_id if route.startswith("keys") else "t1")
+            status, answer = await asks(method, path + query, body)
+            operation = told["paths"][PATH + route][method.lower()]
+            assert status < 300, (method, path, answer)
+            promised = operation["responses"].get(str(status)) or operation["responses"]["200"]
+            if status != 204:
+                schema = {**promised["content"]["application/json"]["schema"], "components": told["components"]}
+                jsonschema.validate(answer, schema)
+                unknown = answer.keys() - schema.get("properties", answer).keys() - {"total", "cache"}
+                assert not unknown
+            checked.add((method, route))
+
+        await check(own, "POST", "servers", {"name": "far", "url": far.url, "tags": ["a"]})
+        await check(own, "PATCH", "servers/{name}", {"description": "d"})
+        await check(own, "PUT", "threads/{id}", {"servers": ["one"], "overrides": {"limits": {"calls_per_hour": 3}}})
+        await check(own, "POST", "threads/{id}/clone", {"id": "t2"})
+        await check(own, "POST", "tools/{name}/call", {"arguments": {}})
+        await check(own, "POST", "keys", {"expires": "30d"})
+        await check(admin, "POST", "users", {"name": "bob"})
+        await check(admin, "PATCH", "users/{name}", {"limits": {"calls_per_hour": 30}})
+        for route in ("users", "users/{name}", "keys", "servers", "stats", "tools"):
+            await check(admin, "GET", route)
+        for route in ("servers", "servers/{name}", "tools", "tools/{name}", "threads", "threads/{id}", "stats"):
+            await check(own, "GET", route)
+        await check(own, "GET", "tools", query="?q=read+a+note")
+        await check(own, "GET", "openapi.json")
+        for route in ("threads/{id}", "servers/{name}", "keys/{id}"):
+            await check(own, "DELETE", route)
+        await check(admin, "DELETE", "users/{name}")
+
+        assert checked == {(route.method, route.path) for route in opened.app.api.routes}
+
+
+async def test_a_body_that_does_not_fit_is_refused_with_words(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+    async with open_house(tmp_path, http) as (opened, admin):
+        await admin.key("ana")
+        error = (await description(opened, http))["components"]["schemas"]["Error"]
+        for route in opened.app.api.routes:
+            if route.body is None:
+                continue
+            right = FITTING[route.body.__name__]
+            fields = route.body.__struct_fields__
+            wrong: list[tuple[Any, str]] = [
+                ({**right, "surely_not": 1}, "surely_not"),
+                *(({**right, name: {"a": [None]}}, name) for name in fields if name not in ("arguments",)),
+                ([], "array"),
+            ]
+            for body, words in wrong:
+                status, told = await admin(route.method, at(route), body)
+                assert (status, told["error"]["code"]) == (422, "refused"), (route, body, told)
+                assert words in told["error"]["message"]
+                jsonschema.validate(told, error)
+
+
+def doors(opened: Gateway) -> list[tuple[str, str]]:
+    """Every way in that there is, with a method that it takes."""
+    routes = [(route.method, PATH + at(route)) for route in opened.app.api.routes]
+    return [
+        *routes,
+        ("POST", PATH + "local"),
+        ("POST", "/mcp"),
+        ("GET", "/mcp"),
+        ("DELETE", "/mcp"),
+        ("POST", "/mcp/p"),
+    ]
+
+
+PUBLIC = {("GET", PATH + "openapi.json"), ("GET", "/healthz"), ("GET", "/readyz")}
+
+
+async def test_nothing_but_the_description_and_health_answers_without_a_key(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    odd = ["/{}", "/.{}", "{}/", "{};x", "{}?x=openapi.json", "{}/openapi.json", "{}%2fopenapi.json"]
+    tricks: list[Json] = [{}, {"host": "a/?x="}, {"x-forwarded-for": "127.0.0.1", "x-original-url": "/healthz"}]
+    async with open_house(tmp_path, http) as (opened, admin):
+        key = await admin.key("ana")
+        assert (await Admin(opened, http, key)("DELETE", f"keys/{key[3:27]}"))[0] == 204
+        base = opened.url.removesuffix("/mcp")
+        answered: set[tuple[str, str]] = set()
+        for method, path in [*doors(opened), *PUBLIC]:
+            sent = json.dumps(FITTING["NewUser"]) if method != "GET" else None
+            asked = [
+                *((path, {**trick, "content-type": "application/json"}) for trick in tricks),
+                *((form.format(path), {"content-type": "application/json"}) for form in odd),
+                (path, {"authorization": f"Bearer {key}", "content-type": "application/json"}),
+                (path, {"authorization": "Bearer ", "content-type": "application/json"}),
+            ]
+            for target, headers in asked:
+                async with http.request(
+                    method, URL(base + target, encoded=True), data=sent, headers=headers
+                ) as response:
+                    if not 400 <= response.status < 500:
+                        answered.add((method, target.partition("?")[0]))
+        assert (await admin("GET", "users/x"))[0] == 404
+
+    assert answered == PUBLIC
+
+
+@pytest.mark.parametrize("who", ["member", "reader", "read-only key", "narrow key", "admin's read-only key"])
+async def test_of_another_users_things_nothing_is_seen_or_changed_on_any_route(
+    tmp_path: Path, http: aiohttp.ClientSession, who: str
+) -> None:
+    async with open_house(tmp_path / "house", http) as (opened, admin), gateway(tmp_path / "far", {}) as far:
+        await far.hub.mount(notes("n", "canary"))
+        ana = Admin(opened, http, await admin.key("ana", name="canary"))
+        await ana("POST", "servers", {"name": "hers", "url": far.url, "description": "canary"})
+        await ana("PUT", "threads/t1", {"servers": ["hers"], "tools": ["*", "canary"]})
+        assert "canary" in str(await ana("POST", "tools/hers__read_note/call", {"thread": "t1"}))
+        rights = {"read-only key": {"read_only": True}, "narrow key": {"servers": ["one"]}}
+        key = await admin.key("eve", **rights.get(who.removeprefix("admin's "), {}))
+        role = "admin" if who.startswith("admin") else "reader" if who == "reader" else "member"
+        await admin("PATCH", "users/eve", {"role": role})
+        eve = Admin(opened, http, key)
+        before = await everything(admin, ana)
+        key_id = before[0][1]["keys"][0]["id"]
+        names = {"users": "ana", "servers": "hers", "tools": "hers__read_note"}
+
+        for route in opened.app.api.routes:
+            id = key_id if route.parts[0] == "keys" else "t1"
+            path = at(route, name=names.get(route.parts[0], ""), id=id)
+            for query in ("", "?user=ana") if "user" in route.query else ("",):
+                body = body_of(route)
+                hers = bool(query) or route.path.startswith(("users", "keys/", "tools/"))
+                if route.path in ("keys", "servers") and body is not None:
+                    body, hers = {**body, "user": "ana", "name": "hers"}, True
+                status, told = await eve(route.method, path + query, body)
+                assert "canary" not in str(told), (route, told)
+                assert not hers or status in (403, 404), (route, query, told)
+                changes = route.method != "GET" and not route.path.endswith("/call")
+                if changes and who != "member" and not (who == "narrow key" and route.parts[0] == "threads"):
+                    assert status == 403, (route, told)
+
+        assert await everything(admin, ana) == before
+        assert "hers" not in str([await eve("GET", path) for path in ("stats", "servers", "tools", "tools?q=note")])
+        async with http.get(
+            opened.url.removesuffix("mcp") + "readyz", headers={"authorization": f"Bearer {key}"}
+        ) as ready:
+            assert "hers" not in await ready.text()
+
+
+async def everything(admin: Admin, ana: Admin) -> list[Any]:
+    """What there is of a user, as far as calls do not change it."""
+    asked = [await ana("GET", path) for path in ("keys", "threads/t1", "servers/hers", "users/ana")]
+    server = asked[2][1]
+    for name in ("calls", "failures", "tool_errors", "success_rate", "average_seconds", "state", "reason"):
+        server.pop(name, None)
+    users = (await admin("GET", "users"))[1]["users"]
+    return [*asked, [user["name"] for user in users]]
