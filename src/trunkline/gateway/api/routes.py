@@ -138,19 +138,22 @@ class Api:
 
     async def _run(self, request: Request) -> Given:
         path, _, query = request.url.partition(b"?")
-        parts = tuple(unquote(part) for part in path.decode("latin-1").removeprefix(PATH).split("/"))
-        found = [(route, names) for route in self.routes if (names := route.names(parts)) is not None]
-        if not found:
-            raise RefusedError("There is nothing here.", status=404, hint=f"See {PATH}openapi.json.")
-        method = "GET" if request.method == "HEAD" else request.method
-        fitting = [one for one in found if one[0].method == method]
-        if not fitting:
-            raise RefusedError(f"There is nothing to {request.method} here.", status=405)
-        route, names = fitting[0]
+        route, names = self.find(request.method, path.decode("latin-1").removeprefix(PATH))
         asked = _query(query, route)
         body = _body(request, route.body) if route.body is not None else None
         version = _version(request.headers.get(b"if-match", b"")) if route.versioned else 0
         return await route.run(Ask(request.scope, names, asked, body, version))
+
+    def find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
+        """The route of a method and a path below `/api/v1/`, and what it names there."""
+        parts = tuple(unquote(part) for part in path.split("/"))
+        found = [(route, names) for route in self.routes if (names := route.names(parts)) is not None]
+        if not found:
+            raise RefusedError("There is nothing here.", status=404, hint=f"See {PATH}openapi.json.")
+        fitting = [one for one in found if one[0].method == ("GET" if method == "HEAD" else method)]
+        if not fitting:
+            raise RefusedError(f"There is nothing to {method} here.", status=405)
+        return fitting[0]
 
 
 def status_of(error: TrunklineError) -> tuple[int, Headers]:

@@ -45,7 +45,13 @@ def routes(relay: Relay) -> list[Route]:
     api = _Servers(relay)
     whose = ("scope", "user")
     return [
-        Route("GET", "servers", "Every server there is for you, and how calls of it went", api.list),
+        Route(
+            "GET",
+            "servers",
+            "Every server there is for you, and how calls went; with `scope` or `user` those that were registered",
+            api.list,
+            query=whose,
+        ),
         Route("GET", "servers/{name}", "A server", api.get, query=whose),
         Route("POST", "servers", "Register a server", api.register, WantedServer, status=201),
         Route("PATCH", "servers/{name}", "Change a server", api.change, WantedServer, query=whose, versioned=True),
@@ -58,6 +64,9 @@ class _Servers:
         self._relay = relay
 
     async def list(self, ask: Ask) -> Given:
+        if ask.query:
+            registered = await self._relay.tenancy.servers.of(self._whose(ask, change=False))
+            return Given({"servers": [shown(one) for one in registered]})
         body: dict[str, Any] = {"servers": [described(self._relay, view) for view in self._views(ask)]}
         if ask.scope.role == "admin" and self._relay.cache_stats is not None:
             body["cache"] = self._relay.cache_stats
