@@ -188,12 +188,12 @@ def _create_key(options: argparse.Namespace) -> int:
         return made, await _doubts(admin, wanted)
 
     made, doubts = administer(options, create)
+    for doubt in doubts:
+        say(doubt)
     if options.format == "json":
         print_json({"id": made["id"], "key": made["key"]})
         return 0
     print(made["key"])
-    for doubt in doubts:
-        say(doubt)
     if options.format == "table":
         ends = f"ends {shown_time(made['expires'])}" if made["expires"] else "does not end by itself"
         say(f"This is shown once. Send it as `Authorization: Bearer KEY`. Key {made['id']} {ends}.")

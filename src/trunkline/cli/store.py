@@ -223,7 +223,7 @@ def _tell(preview: Preview, coming: Import) -> None:
     for mark, names in (("+", preview.added), ("~", preview.changed)):
         for name in names:
             print(f"{mark} {name}")
-    keys = f" {counted(len(coming.keys), 'key')} come along." if coming.keys else ""
+    keys = f" With {counted(len(coming.keys), 'key')}." if coming.keys else ""
     say(f"{len(preview.added)} to add, {len(preview.changed)} to change, {preview.same} the same.{keys}")
 
 
