@@ -266,8 +266,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "store": (
         "trunkline store status",
-        "trunkline store export people.json           without keys and secrets",
-        "trunkline store export all.json --passphrase with them, sealed",
+        "trunkline store export people.json               without keys and secrets",
+        "trunkline store export all.json --passphrase     with them, sealed",
         "trunkline store import people.json --yes",
         "trunkline store backup copy.db",
         "trunkline store migrate --store postgresql://trunkline@db.example/trunkline",

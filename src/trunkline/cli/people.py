@@ -209,7 +209,7 @@ async def _doubts(admin: Admin, wanted: Json) -> list[str]:
         known = {*config.servers, *config.groups, *(one["name"] for one in registered)}
         found += [f"There is no server {name!r} yet." for name in wanted["servers"] if name not in known]
     if wanted["profile"] and wanted["profile"] not in config.profiles:
-        found.append(f"There is no profile {wanted['profile']!r} yet: until there is, every request with the key fails.")
+        found.append(f"There is no profile {wanted['profile']!r} yet; until there is, requests with the key fail.")
     return found
 
 
