@@ -136,7 +136,7 @@ def _is_there(name: str) -> bool:
     """Whether a dotted name is a module, or something in one."""
     *parts, last = name.split(".")[1:]
     place = SOURCE.joinpath(*parts)
-    if last in ("toml", "yaml", "fish") or (place / last).is_dir() or (place / f"{last}.py").exists():
+    if last in ("toml", "yaml", "fish", "db") or (place / last).is_dir() or (place / f"{last}.py").exists():
         return True
     is_module = place.is_dir() or place.with_suffix(".py").exists()
     return is_module and hasattr(import_module(".".join(("trunkline", *parts))), last)

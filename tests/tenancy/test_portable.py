@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.inside import run
 from trunkline.config.tenancy import StoreConfig
 from trunkline.errors import ConfigError
 from trunkline.identity import Overrides
@@ -130,3 +132,24 @@ async def test_a_store_made_with_another_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="made with another key"):
         async with open_tenancy(StoreConfig("", "cd" * 32), tmp_path):
             pass
+
+
+def test_the_command_looks_after_a_store_of_either_engine(place: Place, tmp_path: Path) -> None:
+    env = {**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "TRUNKLINE_HOME": str(tmp_path)}
+    env |= {"TRUNKLINE_STORE_URL": place.url} if place.url else {}
+
+    def said(*words: str) -> Json:
+        done = run(*words, "--format", "json", env=env)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    assert said("store", "status")["exists"] is False
+    assert said("store", "migrate")["from"] == 0
+    assert said("user", "add", "ana")["name"] == "ana"
+    assert {name: said("store", "status")[name] for name in ("users", "keys", "threads")} == {
+        "users": 1,
+        "keys": 0,
+        "threads": 0,
+    }
+    copied = run("store", "backup", "copy", env=env)
+    assert (copied.returncode, "pg_dump" in copied.stderr) == ((0, False) if place.file else (1, True))

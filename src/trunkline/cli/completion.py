@@ -121,7 +121,7 @@ def commands_of(parser: argparse.ArgumentParser, words: tuple[str, ...], help: s
 
 
 def _option(action: argparse.Action) -> Option:
-    kind = FILES if action.metavar in ("FILE", "DIR") else SERVERS if action.dest == "server" else ""
+    kind = FILES if action.metavar in ("FILE", "DIR") else SERVERS if action.dest in ("server", "servers") else ""
     text = (action.help or "").replace("%%", "%")
     return Option(tuple(action.option_strings), text, action.nargs != 0, tuple(map(str, action.choices or ())), kind)
 

@@ -46,6 +46,7 @@ def add_commands(commands: Commands) -> None:
     add.set_defaults(run=partial(_add, formatted=commands.formatted))
     remove = commands.add("remove", commands.formatted)
     remove.add_argument("name", help="the server, as `trunkline list` calls it")
+    _add_scope(remove)
     remove.add_argument(
         "--force", "-f", "--yes", "-y", action="store_true", help="do not ask, as without a terminal nobody is"
     )
@@ -59,6 +60,15 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--transport", choices=("stdio", "http", "sse"), help="when the address does not tell")
     parser.add_argument("--force", action="store_true", help="replace a server of the same name")
     parser.add_argument("--no-download", action="store_true", help="do not have npx, uvx and the like fetch it first")
+    _add_scope(parser)
+
+
+def _add_scope(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--scope", choices=("app", "user"), help="in the store and not in the file: everybody's, or one user's own"
+    )
+    parser.add_argument("--user", metavar="NAME", help="whose it is, with --scope user")
+    parser.add_argument("--store", default="", metavar="URL", help="with --scope, in this store, whatever runs")
 
 
 def _add(options: argparse.Namespace, formatted: argparse.ArgumentParser) -> int:
@@ -75,6 +85,10 @@ def _add(options: argparse.Namespace, formatted: argparse.ArgumentParser) -> int
         options.words = _program(options)
     path = config_file(options) or user_file(os.environ)
     spec = _spec(options, path)
+    if _is_registered(options):
+        from trunkline.cli.people import register
+
+        return register(options, spec)
     already = _is_there(path, options.name, spec)
     failed = ""
     if not already:
@@ -97,6 +111,13 @@ def _add(options: argparse.Namespace, formatted: argparse.ArgumentParser) -> int
     if "cwd" in spec and not options.cwd:
         say(f"It is started in {spec['cwd']}, as its command names a file from there.")
     return 0
+
+
+def _is_registered(options: argparse.Namespace) -> bool:
+    """Whether a server is the store's, and not the file's."""
+    if not options.scope and (options.user or options.store):
+        raise ConfigError("--user and --store are for servers in the store.", hint="Say --scope user, or app.")
+    return bool(options.scope)
 
 
 def _is_there(path: Path, name: str, spec: dict[str, Any]) -> bool:
@@ -161,6 +182,10 @@ async def _with_seconds(work: Coroutine[Any, Any, Any]) -> None:
 
 
 def _remove(options: argparse.Namespace) -> int:
+    if _is_registered(options):
+        from trunkline.cli.people import unregister
+
+        return unregister(options)
     path = config_file(options)
     if path is None:
         raise ConfigError("There is no configuration, and so no server to remove.", hint="See `trunkline add --help`.")

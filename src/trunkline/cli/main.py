@@ -77,6 +77,8 @@ def _complain(error: Exception) -> None:
 _typed: tuple[str, str] = ("", "")
 """How we were called, where `trunkline` alone would be another program or none; and the options to repeat."""
 _ALONE = ("secret", "completion", "registry")
+_OF_SEVERAL = ("user", "key", "thread", "store")
+"""Commands whose options stand behind a second word."""
 
 
 def as_typed(text: str) -> str:
@@ -90,7 +92,8 @@ def as_typed(text: str) -> str:
         repeated = config if found[1] not in _ALONE else ""
         return f"{program or 'trunkline'} {found[1]}{repeated}"
 
-    return re.sub(rf"(?<![\w./-])trunkline ({'|'.join(COMMANDS)})(?![\w-])", typed, text)
+    names = "|".join((*(f"{name} [a-z]+" for name in _OF_SEVERAL), *COMMANDS))
+    return re.sub(rf"(?<![\w./-])trunkline ({names})(?![\w-])", typed, text)
 
 
 def _how_called(words: Sequence[str], config: str | None) -> tuple[str, str]:
@@ -125,6 +128,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("imports", "take over the servers of Claude, Cursor, VS Code and others"),
     "connect": ("connect", "let Claude, Cursor, VS Code and others use Trunkline"),
     "undo": ("connect", "take back the last `connect`"),
+    "user": ("people", "say who may call"),
+    "key": ("people", "make keys that let users in, and revoke them"),
+    "thread": ("thread", "say what one conversation of a user has"),
+    "store": ("store", "look after what is kept of users, keys, servers and threads"),
     "annotate": ("annotate", "say how tools behave, or see what is known of it"),
     "bench": ("bench", "measure how well and how fast tools are found"),
     "secret": ("secret", "keep a secret for the configuration"),
@@ -232,6 +239,38 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "trunkline add --env TOKEN=${env:GITHUB_TOKEN} github npx -y @modelcontextprotocol/server-github",
         'trunkline add docs https://mcp.example.org/mcp --header "Authorization: Bearer ${env:DOCS_TOKEN}"',
         "trunkline add --manifest ./plugins/github",
+        "trunkline add git https://git.example/mcp --scope user --user ana     one user's own, while the gateway runs",
+    ),
+    "user": (
+        "trunkline user add ana                       from now on the gateway wants a key of everybody",
+        "trunkline user add ops --role admin          who may use the admin API",
+        "trunkline user set ana --limit calls_per_hour=100",
+        "trunkline user list",
+        "trunkline user show ana                      their keys, servers and threads",
+        "trunkline user remove ana --yes",
+    ),
+    "key": (
+        "trunkline key create --user ana --name laptop --expires 30d",
+        "trunkline key create --user ana --servers docs --tools 'docs__get_*' --read-only",
+        'trunkline key create --user ana --format json       {"id": …, "key": …}',
+        "trunkline key list --user ana",
+        "trunkline key revoke 6b1f0c…                 felt at once, in what is open, too",
+    ),
+    "thread": (
+        "trunkline thread set c-42 --user ana --servers docs,git --disable git",
+        "trunkline thread set c-42 --user ana --timeout 20 --strategy bm25 --limit calls_per_hour=50",
+        "trunkline thread list --user ana",
+        "trunkline thread show c-42 --user ana",
+        "trunkline thread clone c-42 c-43 --user ana",
+        "trunkline thread remove c-42 --user ana      it has what its user has again",
+    ),
+    "store": (
+        "trunkline store status",
+        "trunkline store export people.json               without keys and secrets",
+        "trunkline store export all.json --passphrase     with them, sealed",
+        "trunkline store import people.json --yes",
+        "trunkline store backup copy.db",
+        "trunkline store migrate --store postgresql://trunkline@db.example/trunkline",
     ),
     "remove": ("trunkline remove time", "trunkline remove time --yes     without being asked"),
     "annotate": (

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
@@ -17,7 +17,14 @@ import msgspec
 from trunkline.config.options import Config, GatewayConfig, SearchStrategy
 from trunkline.config.reading import user_file
 from trunkline.control.change import ToolChange
-from trunkline.errors import ConfigError, TrunklineError
+from trunkline.errors import (
+    ConfigError,
+    NotFoundError,
+    RefusedError,
+    StoreError,
+    TrunklineError,
+    VersionConflictError,
+)
 from trunkline.gateway.announcement import Announcement, digest_of, find_announcement
 from trunkline.model import EMPTY_SNAPSHOT, Entry, ServerView, State, View
 from trunkline.tool import Safety
@@ -27,6 +34,14 @@ PATIENCE = 2.0
 TAKES_ON = 3.0
 """Seconds that a gateway has to take on a file that only just changed."""
 T = TypeVar("T")
+_ERRORS: dict[str, Callable[..., TrunklineError]] = {
+    "config": ConfigError,
+    "not-found": NotFoundError,
+    "refused": RefusedError,
+    "store": StoreError,
+    "version-conflict": VersionConflictError,
+}
+"""Errors of the admin API, by their codes."""
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - asked of, not listened on
 
 
@@ -74,15 +89,36 @@ class Running:
         slices = msgspec.msgpack.decode(body, type=list[bytes])
         return [one for part in slices for one in msgspec.msgpack.decode(part, type=list[kind])]
 
-    def _get(self, path: str, body: bytes | None = None, patience: float = PATIENCE) -> tuple[int, bytes]:
+    def request(self, method: str, path: str, body: Any = None, *, version: int = 0) -> dict[str, Any]:
+        """What the admin API answers; its errors are raised as ours, as if what it does were done here."""
+        headers = {"content-type": "application/json"} | ({"if-match": f'"{version}"'} if version else {})
+        sent = None if body is None else msgspec.json.encode(body)
+        status, answer = self._get(f"/api/v1/{path}", sent, 60.0, method, headers)
+        try:
+            told: Any = json.loads(answer or b"{}")
+            if status < 300:
+                return told
+            code, message, hint = told["error"]["code"], told["error"]["message"], told["error"].get("hint", "")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise TrunklineError(f"The gateway at {self.address} does not answer this command ({status}).") from None
+        raise _ERRORS.get(code, TrunklineError)(message, hint=hint)
+
+    def _get(
+        self,
+        path: str,
+        body: bytes | None = None,
+        patience: float = PATIENCE,
+        method: str = "",
+        more: Mapping[str, str] | None = None,
+    ) -> tuple[int, bytes]:
         where = urlsplit(self.address)
         kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
         connection = kind(where.hostname or "", where.port, timeout=patience)
-        headers = {"authorization": f"Bearer {self.token}"} if self.token else {}
+        headers = {**(more or {}), **({"authorization": f"Bearer {self.token}"} if self.token else {})}
         if self.local:
             headers["host"] = "localhost"
         try:
-            connection.request("GET" if body is None else "POST", path, body, headers)
+            connection.request(method or ("GET" if body is None else "POST"), path, body, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
         except (OSError, HTTPException) as error:

@@ -39,6 +39,11 @@ def add_commands(commands: Commands) -> None:
         flag = "--" + option.name.replace("_", "-")
         shown = option.default if option.default not in ((), "") else "none"
         up.add_argument(flag, metavar="VALUE", help=f"{document.replace('%', '%%')} (default: {shown})")
+    up.add_argument(
+        "--store",
+        metavar="URL",
+        help="where users, keys and threads are kept (default: as [store] says, or in the home)",
+    )
     up.set_defaults(run=_up)
 
 
@@ -48,6 +53,8 @@ def _up(options: argparse.Namespace) -> int:
 
     names = [option.name for option, _ in options_of(GatewayConfig) if option.name not in NOT_FLAGS]
     flags = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if options.store:
+        flags["store.url"] = options.store
     path = config_file(options)
     config = load(path, env=os.environ, flags=flags)
     demo = path is None

@@ -52,7 +52,9 @@ def load(path: Path | None, *, env: Mapping[str, str], flags: Mapping[str, Any] 
     """Read a file (or none), then let the environment and then the flags have their say."""
     document = read_document(path) if path else {}
     config = parse(document, env=env)
-    overrides = {f"gateway.{key}": value for key, value in (flags or {}).items() if value is not None}
+    overrides = {
+        key if "." in key else f"gateway.{key}": value for key, value in (flags or {}).items() if value is not None
+    }
     sections = {name: _override(getattr(config, name), name, env, overrides) for name in SECTIONS}
     return dataclasses.replace(config, **sections, home=default_home(env), source=path)
 

@@ -41,8 +41,8 @@ Changed = Callable[[str, str, Scope | None], None]
 class People:
     """Whoever has the store open has one."""
 
-    def __init__(self, store: Callable[[], Awaitable[Store]], keys: KeyMaker) -> None:
-        self._store, self._keys = store, keys
+    def __init__(self, store: Callable[[], Awaitable[Store]], is_open: Callable[[], bool], keys: KeyMaker) -> None:
+        self._store, self._is_open, self._keys = store, is_open, keys
         self._admitted: OrderedDict[bytes, Admission] = OrderedDict()
         self._refused: OrderedDict[bytes, None] = OrderedDict()
         self._listeners: list[Changed] = []
@@ -127,22 +127,21 @@ class People:
 
     async def remove_user(self, name: str) -> None:
         """Forget somebody with all that is theirs; whatever they have open ends."""
-        store = await self._store()
-        if not await stored.remove_user(store, name):
+        if not self._is_open() or not await stored.remove_user(await self._store(), name):
             raise _no_user(name)
         self._tell(name, "", None)
         await self._look()
 
     async def user(self, name: str) -> User:
         """Somebody by name."""
-        found = await stored.find_user(await self._store(), name)
+        found = await stored.find_user(await self._store(), name) if self._is_open() else None
         if found is None:
             raise _no_user(name)
         return found
 
     async def users(self, *, after: str = "", limit: int = 1000) -> list[User]:
         """Everybody by name, those behind one."""
-        return await stored.list_users(await self._store(), after=after, limit=limit)
+        return await stored.list_users(await self._store(), after=after, limit=limit) if self._is_open() else []
 
     async def make_key(
         self, user: str, *, name: str = "", rights: Rights | None = None, expires: int = 0
@@ -150,18 +149,18 @@ class People:
         """A key for somebody, and its text, which nobody can ever see again."""
         made = self._keys.make()
         wanted = Key(made.id, user, name, rights or Rights(), expires=expires)
-        key = await stored.add_key(await self._store(), wanted, made.digest)
+        key = await stored.add_key(await self._store(), wanted, made.digest) if self._is_open() else None
         if key is None:
             raise _no_user(user)
         return key, made.text
 
     async def keys(self, user: str = "", *, after: str = "", limit: int = 1000) -> list[Key]:
         """Keys by their id, those behind one, of one user or of all."""
-        return await stored.list_keys(await self._store(), user, after=after, limit=limit)
+        return await stored.list_keys(await self._store(), user, after=after, limit=limit) if self._is_open() else []
 
     async def revoke_key(self, id: str, *, user: str = "") -> Key:
         """Let nobody in with a key any more; of a user if one is given, since others' keys are unknown ones."""
-        found = await stored.remove_key(await self._store(), id, user)
+        found = await stored.remove_key(await self._store(), id, user) if self._is_open() else None
         if found is None:
             raise NotFoundError(f"There is no key {id!r}.", hint="See `trunkline key list`.")
         await self._recheck(id)

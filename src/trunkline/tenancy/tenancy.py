@@ -35,7 +35,7 @@ class Tenancy:
         self._opening = asyncio.Lock()
         self._opened: Store | None = None
         self._stack = AsyncExitStack()
-        self.people = People(self.store, KeyMaker(self.master))
+        self.people = People(self.store, lambda: self.is_open, KeyMaker(self.master))
         self.threads = Threads(self.store, lambda: self.is_open)
         self.servers = Servers(self.store, lambda: self.is_open, self.master, os.environ)
 

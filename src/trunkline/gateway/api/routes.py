@@ -140,11 +140,11 @@ class Api:
 
     async def __call__(self, request: Request, let_in: Callable[[Request], Awaitable[bool]]) -> None:
         """Answer one request below `/api/v1/`; `let_in` notes whose it is, or refuses it."""
-        found = self._find(request)
+        found = self._at(_split(request)[0])
         if not (found and found[0][0].public) and not await let_in(request):
             return
         try:
-            given = await self._run(request, found)
+            given = await self._run(request)
         except TrunklineError as error:
             status, headers = status_of(error)
             request.answer(status, error_body(error), [JSON, *headers])
@@ -155,25 +155,34 @@ class Api:
         body = b"" if given.body is None else msgspec.json.encode(given.body)
         request.answer(given.status, body, headers)
 
-    def _find(self, request: Request) -> list[tuple[Route, dict[str, str]]]:
-        """The routes at an address, and what they name of it."""
-        path = request.url.partition(b"?")[0].decode("latin-1")
-        parts = tuple(unquote(part) for part in path.removeprefix(PATH).split("/"))
-        return [(route, names) for route in self.routes if (names := route.names(parts)) is not None]
-
-    async def _run(self, request: Request, found: list[tuple[Route, dict[str, str]]]) -> Given:
-        if not found:
-            raise RefusedError("There is nothing here.", status=404, hint=f"See {PATH}openapi.json.")
-        method = "GET" if request.method == "HEAD" else request.method
-        fitting = [one for one in found if one[0].method == method]
-        if not fitting:
-            raise RefusedError(f"There is nothing to {request.method} here.", status=405)
-        route, names = fitting[0]
+    async def _run(self, request: Request) -> Given:
+        path, query = _split(request)
+        route, names = self.find(request.method, path)
         route.check(request.scope)
-        asked = _query(request.url.partition(b"?")[2], route)
+        asked = _query(query, route)
         body = _body(request, route.body) if route.body is not None else None
         version = _version(request.headers.get(b"if-match", b"")) if route.versioned else 0
         return await route.run(Ask(request.scope, names, asked, body, version))
+
+    def find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
+        """The route of a method and a path below `/api/v1/`, and what it names there."""
+        found = self._at(path)
+        if not found:
+            raise RefusedError("There is nothing here.", status=404, hint=f"See {PATH}openapi.json.")
+        fitting = [one for one in found if one[0].method == ("GET" if method == "HEAD" else method)]
+        if not fitting:
+            raise RefusedError(f"There is nothing to {method} here.", status=405)
+        return fitting[0]
+
+    def _at(self, path: str) -> list[tuple[Route, dict[str, str]]]:
+        parts = tuple(unquote(part) for part in path.split("/"))
+        return [(route, names) for route in self.routes if (names := route.names(parts)) is not None]
+
+
+def _split(request: Request) -> tuple[str, bytes]:
+    """The path below `/api/v1/`, and what follows its `?`."""
+    path, _, query = request.url.partition(b"?")
+    return path.decode("latin-1").removeprefix(PATH), query
 
 
 def status_of(error: TrunklineError) -> tuple[int, Headers]:

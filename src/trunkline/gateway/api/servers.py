@@ -88,9 +88,10 @@ def routes(relay: Relay) -> list[Route]:
         Route(
             "GET",
             "servers",
-            "Every server there is for you, and how calls of it went",
+            "Every server there is for you, and how calls went; with `scope` or `user` those that were registered",
             api.list,
             gives=ShownServer,
+            query=whose,
             pages="servers",
         ),
         Route("GET", "servers/{name}", "A server", api.get, gives=ShownServer, query=whose),
@@ -114,6 +115,9 @@ class _Servers:
         self._relay = relay
 
     async def list(self, ask: Ask) -> Given:
+        if ask.query:
+            registered = await self._relay.tenancy.servers.of(self._whose(ask, change=False))
+            return Given({"servers": [shown(one) for one in registered]})
         body: dict[str, Any] = {
             "servers": [described(self._relay, view, ask.scope) for view in await views_of(self._relay, ask.scope)]
         }
