@@ -17,7 +17,7 @@ LIMIT = 16 * 2**20
 GROWTH = 2 * 16 + 16
 """Megabytes that a gateway may grow by: twice the limit, and something for everything else."""
 PATIENCE = 1.0
-"""Seconds that another server's answer may take meanwhile: the caller itself is busy reading the flood."""
+"""Seconds that a gateway may compute before another server's answer: it is busy reading the flood."""
 
 
 async def flood(home: Path, http: aiohttp.ClientSession, bad: dict[str, Any], tool: str, arguments: dict[str, Any],
