@@ -21,7 +21,7 @@ async def nowhere() -> Store:
     raise AssertionError("nobody is looked up where there is no user")
 
 
-PEOPLE = People(nowhere, KeyMaker(lambda: bytes(32)))
+PEOPLE = People(nowhere, lambda: False, KeyMaker(lambda: bytes(32)))
 """Nobody."""
 
 

@@ -21,7 +21,8 @@ ELICITS = b'{"elicitation":{}}'
 
 
 def session(capabilities: bytes = b"{}", *, replay: int = 100, user: str = "") -> Session:
-    return Session("2025-11-25", capabilities, b"", opened_by=Scope(user=user), replay=replay)
+    whose = Scope(user=user)
+    return Session("2025-11-25", capabilities, b"", opened_by=whose, scope=whose, replay=replay)
 
 
 def sessions(**options: Any) -> Sessions:

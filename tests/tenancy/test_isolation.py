@@ -27,11 +27,8 @@ USERS = ("ana", "bob")
 THREADS = ("", "t1", "t2")
 OWN = {user: ("mine", "one", f"only{user}") for user in USERS}
 """Servers that each may have: one as the other's is called, one as everybody's, and one of a name of its own."""
-NAMES = [
-    f"{server}__{tool}"
-    for server in ("one", "two", "mine", "onlyana", "onlybob")
-    for tool in ("read_note", "delete_note")
-]
+SERVERS = ("one", "two", "mine", "onlyana", "onlybob")
+NAMES = [f"{server}__{tool}" for server in SERVERS for tool in ("read_note", "delete_note")]
 RIGHTS = st.fixed_dictionaries(
     {},
     optional={
