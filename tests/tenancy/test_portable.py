@@ -88,7 +88,7 @@ def changed(**members: Any) -> Callable[[Json], Json]:
     return lambda document: {**document, **members}
 
 
-BOB = {"name": "bob", "role": "member", "limits": {}}
+BOB: Json = {"name": "bob", "role": "member", "limits": {}}
 
 
 @pytest.mark.parametrize(

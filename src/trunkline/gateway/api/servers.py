@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -11,8 +11,10 @@ from trunkline.errors import NotFoundError, RefusedError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route
 from trunkline.gateway.api.status import described
 from trunkline.model import ServerView, unit_name
-from trunkline.relay import Relay
 from trunkline.tenancy.servers import Registration, check_member_server
+
+if TYPE_CHECKING:
+    from trunkline.relay import Relay
 
 TrustLevel = Literal["", "verified", "community", "unverified"]
 
