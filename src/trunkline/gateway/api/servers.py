@@ -10,7 +10,7 @@ import msgspec
 from trunkline.errors import NotFoundError, RefusedError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route
 from trunkline.gateway.api.status import described
-from trunkline.model import ServerView, unit_name
+from trunkline.model import ServerView, server_id, unit_name
 from trunkline.tenancy.servers import Registration, check_member_server
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class _Servers:
     async def list(self, ask: Ask) -> Given:
         if ask.query:
             registered = await self._relay.tenancy.servers.of(self._whose(ask, change=False))
-            return Given({"servers": [shown(one) for one in registered]})
+            return Given({"servers": [shown(one) for one in registered if self._exists(ask, one)]})
         body: dict[str, Any] = {"servers": [described(self._relay, view) for view in self._views(ask)]}
         if ask.scope.role == "admin" and self._relay.cache_stats is not None:
             body["cache"] = self._relay.cache_stats
@@ -76,13 +76,15 @@ class _Servers:
 
     async def get(self, ask: Ask) -> Given:
         name, user = ask.names["name"], self._whose(ask, change=False)
-        views = [view for view in self._views(ask) if unit_name(view.name) == name]
+        views = [view for view in self._views(ask) if view.name in (name, server_id(user, name))]
         try:
             kept = await self._relay.tenancy.servers.get(user, name)
         except NotFoundError:
             if not views:
                 raise
             return Given(described(self._relay, views[0]))
+        if not self._exists(ask, kept):
+            raise NotFoundError(f"There is no server {name!r}.")
         view = next((view for view in views if view.name == kept.spec.name), None)
         return Given({**(described(self._relay, view) if view else {}), **shown(kept)}, version=kept.version)
 
@@ -116,6 +118,13 @@ class _Servers:
         if ask.scope.role == "admin":
             return self._relay.servers()
         return list(self._relay.view(ask.scope).snapshot.servers.values())
+
+    def _exists(self, ask: Ask, kept: Registration) -> bool:
+        """Whether what was registered is there for whoever asks: with a narrowed key, only what its view has."""
+        narrowed = ask.scope.rules or ask.scope.profile
+        if ask.scope.role == "admin" or (kept.user and not narrowed):
+            return True
+        return any(view.name == kept.spec.name for view in self._views(ask))
 
     def _whose(self, ask: Ask, *, change: bool = True) -> str:
         scope = ask.query.get("scope", "app" if ask.scope.role == "admin" and "user" not in ask.query else "user")
