@@ -215,6 +215,8 @@ def test_a_server_is_one_users_own_and_leaves_the_file_alone(desk: Desk) -> None
         (("key", "create", "--user", "nobody"), 1, "There is no user 'nobody'"),
         (("key", "create", "--user", "wrong", "--expires", "soon"), 2, "'soon' is no time. Write 30d"),
         (("key", "create", "--user", "wrong", "--expires", "2001-01-01"), 2, "Choose a time to come"),
+        (("key", "create", "--user", "wrong", "--name", "\udcff"), 2, "What was typed is no text"),
+        (("user", "show", "\udcff"), 2, "What was typed is no text"),
         (("key", "list", "--user", "nobody"), 1, "There is no user 'nobody'"),
         (("thread", "show", "t", "--user", "wrong"), 1, "There is no thread 't'"),
         (("thread", "set", "t", "--user", "nobody", "--timeout", "3"), 1, "There is no user 'nobody'"),

@@ -197,6 +197,7 @@ def test_a_copy_is_a_store_of_its_own(one: Home) -> None:
         (("store", "import", "-", "--yes"), 2, "no document of a store"),
         (("store", "status", "--store", "mysql://host/x"), 2, "Write `sqlite:///path/of/a/file`"),
         (("store", "status", "--store", "postgresql://127.0.0.1:1/x"), 1, "postgresql://127.0.0.1:1/x"),
+        (("up", "--store", "mysql://host/x", "--port", "0"), 2, "no database that we know"),
         (("store", "export", "file", "--passphrase", "words"), 2, "unrecognized arguments"),
     ],
 )

@@ -239,6 +239,30 @@ async def test_an_admins_server_is_everybodys_and_is_there_after_a_restart(
         assert b"canary" not in (tmp_path / "house" / "trunkline.db").read_bytes()
 
 
+async def test_a_registration_is_shown_to_those_for_whom_its_server_exists(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with open_house(tmp_path / "house", http) as (opened, admin), gateway(tmp_path / "far", {}) as far:
+        await far.hub.mount(notes("n", "far"))
+        ana = Admin(opened, http, await admin.key("ana"))
+        narrow = Admin(opened, http, await admin.key("ana", servers=["one"]))
+        await admin("POST", "servers", {"name": "extra", "url": far.url, "scope": "app"})
+        await ana("POST", "servers", {"name": "mine", "url": far.url})
+
+        seen = [
+            [server["name"] for server in (await who("GET", f"servers?{query}"))[1]["servers"]]
+            for who, query in ((admin, "scope=app"), (ana, "scope=app"), (narrow, "scope=app"))
+        ]
+
+        assert seen == [["extra"], ["extra"], []]
+        assert [(await who("GET", "servers/extra?scope=app"))[0] for who in (admin, ana, narrow)] == [200, 200, 404]
+        assert [(await who("GET", "servers/mine?scope=user"))[0] for who in (ana, narrow)] == [200, 404]
+        assert [one["name"] for one in (await admin("GET", "servers?user=ana"))[1]["servers"]] == ["mine"]
+        assert (await ana("GET", "servers?user=bob"))[0] == 403
+        await tools(opened, http, await admin.key("ana"))
+        assert (await admin("GET", "servers/mine?user=bob"))[0] == 404
+
+
 async def test_a_limit_that_is_reached_is_an_error_that_says_when_there_is_more(
     tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:

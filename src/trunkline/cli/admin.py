@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -33,8 +34,12 @@ class Admin:
 
     async def ask(self, method: str, *path: str, body: Json | None = None, version: int = 0, **query: Any) -> Json:
         """One answer. Raises what the API refuses as our errors."""
-        asked = urlencode({name: value for name, value in query.items() if value is not None})
-        where = "/".join(quote(part, safe="", errors="replace") for part in path)
+        try:
+            asked = urlencode({name: value for name, value in query.items() if value is not None})
+            where = "/".join(quote(part, safe="") for part in path)
+            json.dumps(body, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ConfigError("What was typed is no text: it has bytes that are not UTF-8.") from None
         return await self._request(method, f"{where}?{asked}" if asked else where, body, version)
 
     async def all(self, noun: str, **query: Any) -> list[Json]:

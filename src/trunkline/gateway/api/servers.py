@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import msgspec
 
@@ -11,8 +11,10 @@ from trunkline.errors import NotFoundError, RefusedError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route
 from trunkline.gateway.api.status import described, views_of
 from trunkline.identity import server_id, unit_name
-from trunkline.relay import Relay
 from trunkline.tenancy.servers import Registration, check_member_server
+
+if TYPE_CHECKING:
+    from trunkline.relay import Relay
 
 TrustLevel = Literal["", "verified", "community", "unverified"]
 
@@ -117,7 +119,7 @@ class _Servers:
     async def list(self, ask: Ask) -> Given:
         if ask.query:
             registered = await self._relay.tenancy.servers.of(self._whose(ask, change=False))
-            return Given({"servers": [shown(one) for one in registered]})
+            return Given({"servers": [shown(one) for one in registered if await self._exists(ask, one)]})
         body: dict[str, Any] = {
             "servers": [described(self._relay, view, ask.scope) for view in await views_of(self._relay, ask.scope)]
         }
@@ -137,6 +139,8 @@ class _Servers:
             if view is None:
                 raise
             return Given(described(self._relay, view, scope))
+        if not await self._exists(ask, kept):
+            raise NotFoundError(f"There is no server {name!r}.")
         seen = described(self._relay, view, scope) if view is not None and view.name == kept.spec.name else {}
         return Given({**seen, **shown(kept)}, version=kept.version)
 
@@ -164,6 +168,13 @@ class _Servers:
         return await self._relay.tenants.register(
             wanted, user=user, version=version, most=most, taken=self._relay.configured()
         )
+
+    async def _exists(self, ask: Ask, kept: Registration) -> bool:
+        """Whether what was registered is there for whoever asks: with a narrowed key, only what its view has."""
+        narrowed = ask.scope.rules or ask.scope.profile
+        if ask.scope.role == "admin" or (kept.user and not narrowed):
+            return True
+        return any(view.name == kept.spec.name for view in await views_of(self._relay, ask.scope))
 
     def _whose(self, ask: Ask, *, change: bool = True) -> str:
         scope = ask.query.get("scope", "app" if ask.scope.role == "admin" and "user" not in ask.query else "user")
