@@ -13,7 +13,16 @@ from typing import Any, TypeVar
 import aiohttp
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.harness import ModernCaller, gateway
 from tests.tenancy.test_access import notes, open_house
@@ -27,11 +36,8 @@ USERS = ("ana", "bob")
 THREADS = ("", "t1", "t2")
 OWN = {user: ("mine", "one", f"only{user}") for user in USERS}
 """Servers that each may have: one as the other's is called, one as everybody's, and one of a name of its own."""
-NAMES = [
-    f"{server}__{tool}"
-    for server in ("one", "two", "mine", "onlyana", "onlybob")
-    for tool in ("read_note", "delete_note")
-]
+SERVERS = ("one", "two", "mine", "onlyana", "onlybob")
+NAMES = [f"{server}__{tool}" for server in SERVERS for tool in ("read_note", "delete_note")]
 RIGHTS = st.fixed_dictionaries(
     {},
     optional={
@@ -122,11 +128,12 @@ class Machine(RuleBasedStateMachine):
 
     # What comes and goes.
 
-    @initialize()
-    def two_people(self) -> None:
+    @initialize(target=keys, rights=RIGHTS)
+    def two_people(self, rights: Json) -> Any:
         for user in USERS:
             self.join(user, "member")
             self.register(user, 2)
+        return multiple(*(self.make_key(user, given) for user in USERS for given in ({}, rights)))
 
     @rule(user=st.sampled_from(USERS), role=st.sampled_from(["member", "reader"]))
     def join(self, user: str, role: str) -> None:
@@ -153,6 +160,11 @@ class Machine(RuleBasedStateMachine):
         key = Key(user, told["key"], rights)
         self.model.live.append(key)
         return key
+
+    @rule(target=keys, user=st.sampled_from(USERS))
+    def give_the_name_to_another(self, user: str) -> Key:
+        self.leave(user)
+        return self.make_key(user, {})
 
     @rule(key=consumes(keys))
     def revoke(self, key: Key) -> None:
@@ -192,6 +204,13 @@ class Machine(RuleBasedStateMachine):
         status, _ = self.ask("DELETE", f"threads/{thread}?user={user}")
         assert status == (204 if self.model.threads.pop((user, thread), None) else 404)
 
+    @invariant()
+    def everybody_is_shown_what_is_theirs(self) -> None:
+        for key in self.model.live[-4:]:
+            caller = ModernCaller(self.house.opened.url, self.house.http, token=key.text)
+            for thread in THREADS:
+                self.house.do(self._listed(caller, thread, self.model.tools(key, thread)))
+
     # Every door.
 
     @rule(key=keys, thread=st.sampled_from(THREADS), names=st.lists(st.sampled_from(NAMES), min_size=2, max_size=4))
@@ -211,7 +230,7 @@ class Machine(RuleBasedStateMachine):
             assert (await own("POST", f"tools/{names[0]}/call", {}))[0] == 401
             return
         expected = self.model.tools(key, thread)
-        heard = [await self._listed(caller, header, expected)]
+        heard = [await self._listed(caller, thread, expected)]
         for name in names:
             heard += await self._tried(key, name, thread, (caller, finder, own))
         query = f"?thread={thread}" if thread else "?limit=100"
@@ -233,8 +252,9 @@ class Machine(RuleBasedStateMachine):
         assert f"only{other}" not in told.replace(str(names), "")
         assert f"canary-{other}" not in told
 
-    async def _listed(self, caller: ModernCaller, header: Json, expected: set[str]) -> Any:
+    async def _listed(self, caller: ModernCaller, thread: str, expected: set[str]) -> Any:
         """What is listed: never more than there is, and all of it once servers are there."""
+        header = {"trunkline-thread": thread} if thread else {}
         async with asyncio.timeout(20):
             while True:
                 heard = await caller.request("tools/list", headers=header)
@@ -308,6 +328,6 @@ def open_all(home: Path) -> Generator[House]:
 
 def test_nobody_sees_or_does_what_is_not_theirs(tmp_path: Path) -> None:
     steady = settings.get_profile("steady")
-    few = settings(max_examples=8, stateful_step_count=14) if settings.default == steady else settings()
+    few = settings(max_examples=6, stateful_step_count=16) if settings.default == steady else settings()
     with open_all(tmp_path) as house:
         run_state_machine_as_test(type("Isolation", (Machine,), {"house": house}), settings=few)
