@@ -11,9 +11,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.harness import ModernCaller, gateway
 from tests.tenancy.test_access import notes, open_house
@@ -119,11 +128,12 @@ class Machine(RuleBasedStateMachine):
 
     # What comes and goes.
 
-    @initialize()
-    def two_people(self) -> None:
+    @initialize(target=keys, rights=RIGHTS)
+    def two_people(self, rights: Json) -> Any:
         for user in USERS:
             self.join(user, "member")
             self.register(user, 2)
+        return multiple(*(self.make_key(user, given) for user in USERS for given in ({}, rights)))
 
     @rule(user=st.sampled_from(USERS), role=st.sampled_from(["member", "reader"]))
     def join(self, user: str, role: str) -> None:
@@ -150,6 +160,12 @@ class Machine(RuleBasedStateMachine):
         key = Key(user, told["key"], rights)
         self.model.live.append(key)
         return key
+
+    @rule(target=keys, user=st.sampled_from(USERS))
+    def give_the_name_to_another(self, user: str) -> Key:
+        self.leave(user)
+        made: Any = self.make_key(user, {})
+        return made
 
     @rule(key=consumes(keys))
     def revoke(self, key: Key) -> None:
@@ -189,6 +205,13 @@ class Machine(RuleBasedStateMachine):
         status, _ = self.ask("DELETE", f"threads/{thread}?user={user}")
         assert status == (204 if self.model.threads.pop((user, thread), None) else 404)
 
+    @invariant()
+    def everybody_is_shown_what_is_theirs(self) -> None:
+        for key in self.model.live[-4:]:
+            caller = ModernCaller(self.house.opened.url, self.house.http, token=key.text)
+            for thread in THREADS:
+                self.house.do(self._listed(caller, thread, self.model.tools(key, thread)))
+
     # Every door.
 
     @rule(key=keys, thread=st.sampled_from(THREADS), names=st.lists(st.sampled_from(NAMES), min_size=2, max_size=4))
@@ -208,7 +231,7 @@ class Machine(RuleBasedStateMachine):
             assert (await own("POST", f"tools/{names[0]}/call", {}))[0] == 401
             return
         expected = self.model.tools(key, thread)
-        heard = [await self._listed(caller, header, expected)]
+        heard = [await self._listed(caller, thread, expected)]
         for name in names:
             heard += await self._tried(key, name, thread, (caller, finder, own))
         query = f"?thread={thread}" if thread else "?limit=100"
@@ -230,8 +253,9 @@ class Machine(RuleBasedStateMachine):
         assert f"only{other}" not in told.replace(str(names), "")
         assert f"canary-{other}" not in told
 
-    async def _listed(self, caller: ModernCaller, header: Json, expected: set[str]) -> Any:
+    async def _listed(self, caller: ModernCaller, thread: str, expected: set[str]) -> Any:
         """What is listed: never more than there is, and all of it once servers are there."""
+        header = {"trunkline-thread": thread} if thread else {}
         async with asyncio.timeout(20):
             while True:
                 heard = await caller.request("tools/list", headers=header)
@@ -305,6 +329,10 @@ def open_all(home: Path) -> Generator[House]:
 
 def test_nobody_sees_or_does_what_is_not_theirs(tmp_path: Path) -> None:
     steady = settings.get_profile("steady")
-    few = settings(max_examples=8, stateful_step_count=14) if settings.default == steady else settings()
+    few = (
+        settings(max_examples=6, stateful_step_count=16, phases=[Phase.generate])
+        if settings.default == steady
+        else settings()
+    )
     with open_all(tmp_path) as house:
         run_state_machine_as_test(type("Isolation", (Machine,), {"house": house}), settings=few)
