@@ -49,16 +49,17 @@ async def test_no_address_of_the_gateways_takes_a_command(
     canary = tmp_path / "canary"
     headers = {"authorization": f"Bearer {token}"} if token else {}
     statuses: set[int] = set()
+    spec = {"command": "sh", "args": ["-c", f"touch {canary}"]}
     async with gateway(tmp_path, {"one": faulty()}, token=TOKEN, users={"ana": ANA}) as opened:
         at = opened.url.removesuffix("/mcp")
         for path in PATHS:
             for method in ("POST", "PUT", "PATCH", "DELETE"):
-                sent = http.request(method, f"{at}{path}", json=command(canary), headers=headers)
-                async with sent as response:
-                    statuses.add(response.status)
+                for body in (command(canary), {**spec, "name": "evil", "scope": "app"}, {**spec, "name": "evil"}):
+                    async with http.request(method, f"{at}{path}", json=body, headers=headers) as response:
+                        statuses.add(response.status)
         names = [view.name for view in opened.hub.servers()]
 
-    assert statuses <= {401, 404, 405}
+    assert statuses <= {401, 403, 404, 405, 422}
     assert names == ["one"]
     assert not canary.exists()
 

@@ -39,6 +39,8 @@ class GatewayConfig:
     """Callers that are kept apart, each with a token of its own: `ana = "${env:ANA_TOKEN}"`."""
     allow_anonymous: bool = False
     """On loopback, let callers in without a key although there are users."""
+    allow_commands: bool = False
+    """Let admins register servers over the admin API that are started here; else commands stand in this file alone."""
     allowed_hosts: tuple[str, ...] = ()
     """Further `Host` names to accept, such as `mcp.example.org` or `mcp.example.org:8443`; loopback ones always are."""
     allowed_origins: tuple[str, ...] = ()

@@ -130,7 +130,8 @@ class _Servers:
     async def get(self, ask: Ask) -> Given:
         name, user, scope = ask.names["name"], self._whose(ask, change=False), ask.scope
         views = [view for view in await views_of(self._relay, scope) if unit_name(view.name) == name]
-        view = next((view for view in views if view.name == server_id(user, name)), views[0] if views else None)
+        known = {view.name: view for view in views}
+        view = known.get(server_id(user, name)) or known.get(name)
         try:
             if scope.role != "admin" and (not user or (scope.rules and view is None)):
                 raise NotFoundError(f"There is no server {name!r}.")  # or no more is shown of it than how it fares
@@ -164,6 +165,9 @@ class _Servers:
     async def _put(self, ask: Ask, wanted: dict[str, Any], user: str, *, version: int = 0) -> Registration:
         if ask.scope.role != "admin":
             check_member_server(wanted)
+        elif wanted.get("command") and not self._relay.config.gateway.allow_commands:
+            hint = "Put it into the configuration, or set `allow_commands` in [gateway]."
+            raise RefusedError("Servers that are started here are not registered over the API.", status=403, hint=hint)
         most = self._relay.config.limits.servers if user else 0
         return await self._relay.tenants.register(
             wanted, user=user, version=version, most=most, taken=self._relay.configured()
