@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -41,7 +41,7 @@ from trunkline.control.registry import Changed, OwnedChanged, Registry
 from trunkline.control.search import Found, ToolSearch
 from trunkline.control.tenants import Tenants
 from trunkline.control.views import Views
-from trunkline.errors import ConfigError, UpstreamError
+from trunkline.errors import ConfigError, StoreError, UpstreamError
 from trunkline.following import Following
 from trunkline.identity import Scope
 from trunkline.model import Answer, Call, Caller, Introduction, Parked, Reply, ServerView, Snapshot
@@ -405,6 +405,7 @@ class Relay:
         """Run what was registered, and hear of what is registered from now on."""
         self.tenancy.on_change(self._tenancy_changed)
         self.tenancy.people.on_change(self._admissions_changed)
+        self._tasks.start(self.limiter.keep(self.tenancy.store, lambda: self.tenancy.is_open), name="limits")
         self._tasks.start(self.tenants.sweep(self._edge.is_present), name="users who left")
         if self.tenancy.is_open:
             await self._tenancy_changed(None)
@@ -418,11 +419,15 @@ class Relay:
     async def _tenancy_changed(self, changes: Sequence[Change] | None) -> None:
         if changes is None:
             self._join()
+            await self.limiter.load(await self.tenancy.store())
         await self.tenants.follow(changes)
 
     async def close(self) -> None:
         """End what is our own, and the servers that were mounted."""
         self.own_subscriptions.close()
+        if self.tenancy.is_open:
+            with suppress(StoreError):
+                await self.limiter.save(await self.tenancy.store())
         for name in list(self._mounted):
             await self.unmount(name)
         await self.history.close()

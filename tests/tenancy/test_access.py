@@ -278,3 +278,15 @@ async def test_a_limit_that_is_reached_is_an_error_that_says_when_there_is_more(
         assert heard[2].status == 429
         assert 3500 < int(heard[2].headers["retry-after"]) <= 3600
         assert "result" in (await ModernCaller(opened.url, http, token=other).call("one__read_note")).message
+
+
+async def test_what_was_used_of_a_limit_is_used_after_a_restart(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+    async with open_house(tmp_path, http) as (opened, admin):
+        key = await admin.key("ana")
+        await admin("PATCH", "users/ana", {"limits": {"calls_per_hour": 1}})
+        assert "result" in (await ModernCaller(opened.url, http, token=key).call("one__read_note")).message
+
+    async with open_house(tmp_path, http) as (opened, _):
+        again = await ModernCaller(opened.url, http, token=key).call("one__read_note")
+
+    assert "1 calls in an hour" in again.error["message"]

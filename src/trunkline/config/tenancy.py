@@ -23,8 +23,6 @@ class LimitsSection:
     """Share of a limit after which an event tells that it is nearly reached."""
     running_calls: int = 0
     """Calls that may run at once."""
-    connections: int = 10
-    """Connections of one's own to servers; beyond it the one idle longest is closed."""
     servers: int = 100
     """Servers that a user may register."""
     servers_per_thread: int = 0

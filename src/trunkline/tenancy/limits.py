@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
 from trunkline.config.tenancy import LimitsSection
-from trunkline.errors import ConfigError, LimitReachedError
+from trunkline.errors import ConfigError, LimitReachedError, StoreError
 from trunkline.events import Emitter, Event
 from trunkline.identity import Scope
 from trunkline.storage.store import Store
@@ -23,6 +25,8 @@ PERIODS: Mapping[str, tuple[float, str, str]] = {
 }
 """What can be limited: for how long it is counted, what of, and in words."""
 REMEMBERED = 100_000
+KEPT_EVERY = 30.0
+"""Seconds between two times that what was used is kept; so much of it a crash forgets."""
 PLANS = 20_000
 
 
@@ -144,7 +148,8 @@ class Limiter:
         ):
             period = PERIODS[unit][0] if unit in PERIODS else 0.0
             if since / 1000 + period > self._clock():
-                self._spent[(owner, thread, unit)] = _Spent(0.0, period, since / 1000, amount, stored=amount)
+                known = _Spent(0.0, period, since / 1000, amount, stored=amount)
+                self._spent.setdefault((owner, thread, unit), known)
 
     async def save(self, store: Store) -> None:
         """Keep what was used of what is counted by the hour or the day."""
@@ -157,6 +162,14 @@ class Limiter:
                 "ON CONFLICT (owner, thread, unit) DO UPDATE SET since = excluded.since, amount = excluded.amount",
                 *(owner, thread, unit, round(one.since * 1000), one.amount),
             )
+
+    async def keep(self, store: Callable[[], Awaitable[Store]], is_open: Callable[[], bool]) -> None:
+        """Have what was used kept now and then, where there is a store; run as a task."""
+        while True:
+            await asyncio.sleep(KEPT_EVERY)
+            if is_open():
+                with suppress(StoreError):  # whoever follows the store says that it is away
+                    await self.save(await store())
 
     def _plan(self, scope: Scope) -> tuple[tuple[Place, float], ...]:
         plan = self._plans.get(scope)

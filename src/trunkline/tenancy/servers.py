@@ -33,12 +33,8 @@ class About:
 
     display_name: str = ""
     description: str = ""
-    defer_loading: bool = True
-    """Whether it is reached only when something of it is wanted; until then what it offered last is known."""
     trust_level: Literal["", "verified", "community", "unverified"] = ""
     tags: tuple[str, ...] = ()
-    known_tools: tuple[dict[str, Any], ...] = ()
-    """Definitions of tools that are known before it was ever reached."""
 
 
 ABOUT = tuple(one.name for one in dataclasses.fields(About))

@@ -34,10 +34,8 @@ class WantedServer(Body, frozen=True, omit_defaults=True):
     enabled: bool = True
     display_name: str = ""
     description: str = ""
-    defer_loading: bool = True
     trust_level: TrustLevel = ""
     tags: list[str] = []
-    known_tools: list[dict[str, Any]] = []
     scope: Literal["app", "user"] = "user"
     user: str = ""
 
@@ -73,10 +71,8 @@ class ShownServer(TypedDict, total=False):
     timeout: float
     display_name: str
     description: str
-    defer_loading: bool
     trust_level: TrustLevel
     tags: list[str]
-    known_tools: list[dict[str, Any]]
     version: int
     created: float
     updated: float
