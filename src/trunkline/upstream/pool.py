@@ -19,6 +19,7 @@ from trunkline.model import Answer, Caller
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.upstream.connection import Connection, ConnectionEvents, NotModernError
 from trunkline.upstream.connection_key import ConnectionKey, Purpose, askable
+from trunkline.upstream.egress import PublicOnly
 from trunkline.upstream.exchange import FOREVER
 from trunkline.upstream.http import HttpConnection
 from trunkline.upstream.http1 import HttpClient
@@ -65,7 +66,7 @@ class Pool:
 
     def __init__(self, tasks: Tasks, warden: Warden, events: PoolEvents) -> None:
         self._tasks, self._warden, self._events = tasks, warden, events
-        self._client = HttpClient()
+        self._client, self._public = HttpClient(), HttpClient(PublicOnly())
         self._held: dict[ConnectionKey, _Held] = {}
         self._opening: dict[ConnectionKey, asyncio.Task[Connection]] = {}
         self._gates: dict[str, Backoff] = {}
@@ -283,6 +284,7 @@ class Pool:
         for connection in self._passing:
             await connection.close()
         self._client.close()
+        self._public.close()
 
     async def sweep(self) -> None:
         """Forget dead connections."""
@@ -373,16 +375,17 @@ class Pool:
             return await connect_local(spec, events, self._tasks, era=era)
         if spec.kind == "stdio":
             return await connect_stdio(spec, events, self._warden, era=era)
+        client = self._public if spec.public_only else self._client
         if spec.kind == "sse":
-            return await connect_sse(spec, events, self._client, self._tasks)
-        remote = HttpConnection(spec, events, self._client, self._tasks)
+            return await connect_sse(spec, events, client, self._tasks)
+        remote = HttpConnection(spec, events, client, self._tasks)
         try:
             await remote.open(era=era)
         except NotStreamableError as error:
             if spec.transport == "http" or era == "modern":
                 raise
             try:
-                connection = await connect_sse(spec, events, self._client, self._tasks)
+                connection = await connect_sse(spec, events, client, self._tasks)
             except AuthorizationNeededError:
                 raise
             except UpstreamError:
