@@ -68,7 +68,7 @@ class Change:
 
     revision: int
     noun: str
-    """`user`, `key`, `server` or `thread`."""
+    """`user`, `key`, `server`, `thread` or `credential`."""
     owner: str
     name: str
 

@@ -15,6 +15,7 @@ from trunkline.errors import ConfigError, StoreError
 from trunkline.storage.files import seal_key
 from trunkline.storage.store import Change, Place, Store, open_store, place_of
 from trunkline.tasks import Tasks, open_tasks
+from trunkline.tenancy.credentials import Vault
 from trunkline.tenancy.keys import KeyMaker
 from trunkline.tenancy.people import People
 from trunkline.tenancy.servers import Servers
@@ -35,6 +36,7 @@ class Tenancy:
         self._opening = asyncio.Lock()
         self._opened: Store | None = None
         self._stack = AsyncExitStack()
+        self.vault = Vault(self.store, lambda: self.is_open, lambda: [self.master()])
         self.people = People(self.store, lambda: self.is_open, KeyMaker(self.master))
         self.threads = Threads(self.store, lambda: self.is_open)
         self.servers = Servers(self.store, lambda: self.is_open, self.master, os.environ)
