@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import astuple, replace
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import pytest
 
 from trunkline.config.tenancy import StoreConfig
 from trunkline.errors import CredentialError
+from trunkline.storage import documents
+from trunkline.storage.documents import Document
 from trunkline.storage.store import Place
 from trunkline.tenancy.credentials import CredentialName, CredentialRefused
 from trunkline.tenancy.tenancy import Tenancy, open_tenancy
+from trunkline.wire.seal import Seal, context_of
 
 KEY = "ab" * 32
 TOKENS = CredentialName("ana", "git", "https://as.example", "tokens")
@@ -136,3 +140,70 @@ async def test_with_a_user_go_their_credentials(place: Place, tmp_path: Path) ->
         await tenancy.people.remove_user("ana")
 
         assert [name.user for name in await tenancy.vault.names()] == ["bob"]
+
+
+# What else lives in it.
+
+GIT = {"name": "git", "url": "https://git.example/mcp", "headers": {"authorization": "Bearer canary-git"}}
+
+
+async def test_the_headers_of_a_registered_server_are_in_the_vault_and_go_with_it(place: Place, tmp_path: Path) -> None:
+    async with open_tenancy(StoreConfig(place.url, KEY), tmp_path) as tenancy:
+        await tenancy.people.add_user("ana")
+        await tenancy.servers.put({**GIT, "env": {}}, user="ana")
+        await tenancy.servers.put(GIT)
+        signed_in = CredentialName("ana", "git", "https://as", "tokens")
+        own, shared = (
+            CredentialName(user, server, "", "headers") for user, server in (("ana", "ana/git"), ("", "git"))
+        )
+        await tenancy.vault.put(signed_in, b"t")
+
+        assert await tenancy.vault.names() == sorted([shared, own, signed_in])
+        assert [one.spec.headers for one in await tenancy.servers.of("ana")] == [GIT["headers"]]
+        await tenancy.servers.remove("", "git")
+        assert await tenancy.vault.names() == [own]
+        await tenancy.servers.put({**GIT, "headers": {}}, user="ana")
+        assert await tenancy.vault.names() == []
+        assert (await tenancy.servers.get("ana", "git")).spec.headers == {}
+
+
+async def test_a_server_whose_headers_were_swapped_has_a_problem_and_the_others_have_none(
+    place: Place, tmp_path: Path
+) -> None:
+    async with open_tenancy(StoreConfig(place.url, KEY), tmp_path) as tenancy:
+        for name in ("a", "b", "c"):
+            await tenancy.servers.put({**GIT, "name": name})
+        record = await record_of(tenancy, CredentialName("", "b", "", "headers"))
+        await (await tenancy.store()).fetch("UPDATE credentials SET record = ? WHERE server = 'a'", record)
+
+        found = {one.spec.name: one.spec for one in await tenancy.servers.of("")}
+
+        assert "headers for server a was changed" in found["a"].problem
+        assert (found["a"].headers, found["b"].headers, found["b"].problem) == ({}, GIT["headers"], "")
+        with pytest.raises(CredentialError, match="server a"):
+            await tenancy.servers.wanted("", "a")
+        await tenancy.servers.put({**GIT, "name": "a"})
+        assert (await tenancy.servers.get("", "a")).spec.problem == ""
+
+
+async def test_what_an_earlier_version_sealed_in_a_document_is_read_and_moves_when_it_is_changed(
+    place: Place, tmp_path: Path
+) -> None:
+    async with open_tenancy(StoreConfig(place.url, KEY), tmp_path) as tenancy:
+        store = await tenancy.store()
+        await documents.put(store, sealed_as_before("ana", "git"))
+
+        assert (await tenancy.servers.get("ana", "git")).spec.headers == GIT["headers"]
+        await tenancy.servers.put({**await tenancy.servers.wanted("ana", "git"), "name": "git"}, user="ana")
+
+        kept = await documents.find(store, "server", "ana", "git")
+        assert kept is not None
+        assert (kept.sealed, [name.field for name in await tenancy.vault.names()]) == (b"", ["headers"])
+        assert (await tenancy.servers.get("ana", "git")).spec.headers == GIT["headers"]
+
+
+def sealed_as_before(owner: str, name: str) -> Document:
+    secret = json.dumps({"headers": GIT["headers"]}).encode()
+    bound = context_of(b"server", owner.encode(), name.encode())
+    sealed = Seal(lambda: bytes.fromhex(KEY)).close(secret, bound).encode()
+    return Document("server", owner, name, {"url": GIT["url"]}, sealed)

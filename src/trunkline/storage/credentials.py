@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
 from trunkline.storage.engine import Session
+from trunkline.storage.sealing import WrappedKey
 from trunkline.storage.store import Store, now
 
 
@@ -25,16 +26,6 @@ class CredentialName:
         whose = f" of {self.user}" if self.user else ""
         server = f" for server {self.server}" if self.server else ""
         return f"{self.field}{whose}{server}{f' from {self.issuer}' if self.issuer else ''}"
-
-
-@dataclass(frozen=True)
-class WrappedKey:
-    """A data key as one master key wrapped it."""
-
-    kid: str
-    master: str
-    wrapped: bytes
-    created: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,11 +56,19 @@ async def of_owner(store: Store | Session, user: str, *, fields: Sequence[str]) 
     return await _select(store, f"WHERE c.owner = ? AND c.field IN ({marks})", user, *fields)
 
 
-async def sealed_otherwise(store: Store | Session, kid: str, *, limit: int) -> list[Sealed]:
-    """Some of those that are sealed with another key than this, and can be opened."""
-    one = "SELECT c2.owner, c2.server, c2.issuer, c2.field FROM credentials c2 WHERE c2.kid <> ? AND c2.disabled = 0"
-    order = "ORDER BY c2.owner, c2.server, c2.issuer, c2.field LIMIT ?"
-    return await _select(store, f"WHERE (c.owner, c.server, c.issuer, c.field) IN ({one} {order})", kid, limit)
+async def sealed_otherwise(session: Session, kid: str, after: CredentialName, *, limit: int) -> list[Sealed]:
+    """Some of those that are sealed with another key than this and can be opened, behind one."""
+    which = f"kid <> ? AND disabled = 0 AND ({_NAME}) > (?, ?, ?, ?)"
+    some = f"SELECT {_NAME} FROM credentials WHERE {which} ORDER BY {_NAME} LIMIT ?"
+    return await _select(
+        session, f"WHERE (c.owner, c.server, c.issuer, c.field) IN ({some})", kid, *astuple(after), limit
+    )
+
+
+async def count_otherwise(store: Store | Session, kid: str) -> int:
+    """How many those are."""
+    [row] = await store.fetch("SELECT COUNT(*) FROM credentials WHERE kid <> ? AND disabled = 0", kid)
+    return int(row[0])
 
 
 async def _select(store: Store | Session, which: str, *values: str | int) -> list[Sealed]:
@@ -135,6 +134,30 @@ async def add_key(session: Session, key: WrappedKey) -> None:
     """Keep a wrapped key."""
     sql = "INSERT INTO data_keys (kid, master, wrapped, created) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
     await session.fetch(sql, key.kid, key.master, key.wrapped, key.created)
+
+
+async def forget_keys(session: Session, *, kid: str, master: str) -> None:
+    """Keep of all keys that no record wants this one alone, and of all wraps those by this master key."""
+    await session.fetch(
+        "DELETE FROM data_keys WHERE created > 0 AND kid <> ? AND kid NOT IN (SELECT kid FROM credentials)", kid
+    )
+    await session.fetch(
+        "DELETE FROM data_keys WHERE master <> ? AND kid IN (SELECT kid FROM data_keys WHERE master = ?)",
+        *(master, master),
+    )
+
+
+async def setting(store: Store | Session, name: str) -> bytes:
+    """What the store knows about its keys; empty when it knows nothing."""
+    rows = await store.fetch("SELECT value FROM settings WHERE name = ?", name)
+    return bytes(rows[0][0]) if rows else b""
+
+
+async def set_setting(session: Session, name: str, value: bytes) -> None:
+    """Change it; empty to forget it."""
+    await session.fetch("DELETE FROM settings WHERE name = ?", name)
+    if value:
+        await session.fetch("INSERT INTO settings (name, value) VALUES (?, ?)", name, value)
 
 
 def _where(**columns: str | None) -> tuple[str, list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -31,6 +31,16 @@ class DataKey:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         return AESGCM(self.key)
+
+
+@dataclass(frozen=True)
+class WrappedKey:
+    """A data key as one master key wrapped it."""
+
+    kid: str
+    master: str
+    wrapped: bytes
+    created: int = 0
 
 
 def new_data_key() -> DataKey:
@@ -71,14 +81,20 @@ def master_id(master: bytes) -> str:
     return hmac.digest(master, b"trunkline master key 1", "sha256")[:_KID].hex()
 
 
-def wrap(master: bytes, key: DataKey) -> bytes:
+def wrap(master: bytes, key: DataKey, created: int) -> WrappedKey:
     """A data key as it is kept: a record that the master key opens."""
-    return seal(_master(master), ("data key", key.kid), key.key)
+    return WrappedKey(key.kid, master_id(master), seal(_master(master), ("data key", key.kid), key.key), created)
 
 
-def unwrap(master: bytes, kid: str, wrapped: bytes) -> DataKey:
-    """The same key again; ValueError when it was wrapped by another master key, or is another's."""
-    return DataKey(kid, unseal(_master(master), ("data key", kid), wrapped))
+def unwrap(masters: Mapping[str, bytes], kid: str, kept: Iterable[WrappedKey]) -> DataKey | None:
+    """A kept key, if one of the master keys, by their ids, wrapped it and nobody changed it."""
+    for one in kept:
+        if one.kid == kid and one.master in masters:
+            try:
+                return DataKey(kid, unseal(_master(masters[one.master]), ("data key", kid), one.wrapped))
+            except ValueError:
+                continue
+    return None
 
 
 def _master(master: bytes) -> DataKey:
