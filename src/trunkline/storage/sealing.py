@@ -32,6 +32,15 @@ class DataKey:
 
         return AESGCM(self.key)
 
+    def decrypt(self, nonce: bytes, content: bytes, bound: bytes) -> bytes:
+        """What was sealed; ValueError when it was not, or for something else."""
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            return self.cipher.decrypt(nonce, content, bound)
+        except InvalidTag:
+            raise ValueError("it was changed, or is another's") from None
+
 
 @dataclass(frozen=True)
 class WrappedKey:
@@ -57,15 +66,10 @@ def seal(key: DataKey, names: Sequence[str], content: bytes) -> bytes:
 
 def unseal(key: DataKey, names: Sequence[str], record: bytes) -> bytes:
     """What was sealed; ValueError when it was not, or for something else."""
-    from cryptography.exceptions import InvalidTag
-
     if kid_of(record) != key.kid:
         raise ValueError("sealed with another key")
     nonce, sealed = record[_HEAD : _HEAD + _NONCE], record[_HEAD + _NONCE :]
-    try:
-        return key.cipher.decrypt(nonce, sealed, _bound(names, key.kid))
-    except InvalidTag:
-        raise ValueError("the record was changed, or is another's") from None
+    return key.decrypt(nonce, sealed, _bound(names, key.kid))
 
 
 def kid_of(record: bytes) -> str:
