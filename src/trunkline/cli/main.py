@@ -77,7 +77,7 @@ def _complain(error: Exception) -> None:
 _typed: tuple[str, str] = ("", "")
 """How we were called, where `trunkline` alone would be another program or none; and the options to repeat."""
 _ALONE = ("secret", "completion", "registry")
-_OF_SEVERAL = ("user", "key", "thread", "store")
+_OF_SEVERAL = ("user", "key", "keys", "thread", "store")
 """Commands whose options stand behind a second word."""
 
 
@@ -132,6 +132,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "key": ("people", "make keys that let users in, and revoke them"),
     "thread": ("thread", "say what one conversation of a user has"),
     "store": ("store", "look after what is kept of users, keys, servers and threads"),
+    "keys": ("keys", "look after the keys that secrets are sealed with"),
     "annotate": ("annotate", "say how tools behave, or see what is known of it"),
     "bench": ("bench", "measure how well and how fast tools are found"),
     "secret": ("secret", "keep a secret for the configuration"),

@@ -106,6 +106,11 @@ class Secrets:
                     raise ConfigError(f"The keyring does not forget the secret {name}.", hint=hint)
         return entry is not None
 
+    @property
+    def sealed(self) -> int:
+        """How many values are sealed in the file."""
+        return sum(map(_is_sealed, self._read().entries.values()))
+
     def rotate(self) -> tuple[int, list[str]]:
         """Seal every value with a new data key, all at once: how many, and the names of those that do not open."""
         with self._changing() as document:

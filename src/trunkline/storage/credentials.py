@@ -74,7 +74,8 @@ async def count_otherwise(store: Store | Session, kid: str) -> int:
 async def _select(store: Store | Session, which: str, *values: str | int) -> list[Sealed]:
     rows = await store.fetch(
         "SELECT c.owner, c.server, c.issuer, c.field, c.record, c.disabled, k.kid, k.master, k.wrapped, k.created "
-        f"FROM credentials c LEFT JOIN data_keys k ON k.kid = c.kid {which}",
+        f"FROM credentials c LEFT JOIN data_keys k ON k.kid = c.kid {which} "
+        "ORDER BY c.owner, c.server, c.issuer, c.field",
         *values,
     )
     found: dict[CredentialName, Sealed] = {}

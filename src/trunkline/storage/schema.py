@@ -80,6 +80,8 @@ STEPS: tuple[str, ...] = (
     """,
 )
 NEWEST = len(STEPS)
+VAULT = 3
+"""The step that made the vault."""
 
 
 async def version_of(session: Session) -> int:

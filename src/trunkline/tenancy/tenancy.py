@@ -17,6 +17,7 @@ from trunkline.tasks import Tasks, open_tasks
 from trunkline.tenancy.credentials import Vault
 from trunkline.tenancy.keys import KeyMaker
 from trunkline.tenancy.people import People
+from trunkline.tenancy.rotation import Rotation
 from trunkline.tenancy.servers import Servers
 from trunkline.tenancy.threads import Threads
 
@@ -33,6 +34,7 @@ class Tenancy:
         self.place: Place = place_of(config.url, home)
         self.master_key = MasterKey(home, config.key, config.key_command)
         self._tasks = tasks
+        self._stays = False
         self._master = self._pepper = b""
         self._opening = asyncio.Lock()
         self._opened: Store | None = None
@@ -41,6 +43,7 @@ class Tenancy:
         self.people = People(self.store, lambda: self.is_open, KeyMaker(lambda: self._pepper))
         self.threads = Threads(self.store, lambda: self.is_open)
         self.servers = Servers(self.store, lambda: self.is_open, self.vault, lambda: self._master, os.environ)
+        self.rotation = Rotation(self.store, self.vault, self.servers)
 
         self.people.on_change(lambda user, key, _: None if key else self.threads.forget(user))
         self._listeners: list[Callable[[Sequence[Change] | None], Awaitable[None]]] = []
@@ -65,11 +68,14 @@ class Tenancy:
                 self._pepper = await self.vault.pepper(store, self._master)
                 self._tasks.start(self._follow(store, await store.revision()), name="news of the store")
                 self._opened = store
+                if self._stays:
+                    self._tasks.start(self.rotation.resume(), name="rotation of keys")
                 self._tasks.start(self._tell(None), name="store opened")
         return self._opened
 
     async def start(self, *, watch: bool) -> None:
         """Open a store that is there; or `watch` for one that others may make, such as the command line."""
+        self._stays = watch
         if self.place.exists:
             await self._look()
         elif watch:
