@@ -248,6 +248,16 @@ def test_another_master_key_takes_over_while_both_open_everything(tmp_path: Path
         before.get("a")
 
 
+def test_what_an_earlier_version_kept_opens_with_a_new_master_key_too(tmp_path: Path) -> None:
+    write_as_before(tmp_path, a="1")
+    secrets = in_file(tmp_path)
+
+    secrets.wrap_for(b"n" * 32)
+
+    (tmp_path / "seal.key").write_bytes(b"n" * 32)
+    assert secrets.get("a") == "1"
+
+
 def test_a_variable_that_comes_later_leaves_readable_what_the_file_opens(tmp_path: Path) -> None:
     in_file(tmp_path).set("a", VALUE)
     secrets = Secrets(tmp_path, keyring=lambda: None, env={"TRUNKLINE_MASTER_KEY": "aa" * 32})

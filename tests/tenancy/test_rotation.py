@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -118,8 +119,9 @@ async def test_whoever_opens_the_store_to_stay_goes_on_with_what_was_cut_short(p
 
     async with open_tenancy(StoreConfig(place.url, KEY), tmp_path, watch=True) as tenancy:
         store = await tenancy.store()
-        while await stored.setting(store, RUNNING):
-            pass
+        async with asyncio.timeout(60):
+            while await stored.setting(store, RUNNING):
+                pass
 
         assert await kids(tenancy) == {key.kid}
         await is_whole(tenancy, NAMES[:3])

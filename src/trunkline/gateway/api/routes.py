@@ -14,6 +14,7 @@ import msgspec
 from trunkline.errors import (
     BusyError,
     ConfigError,
+    CredentialError,
     NotFoundError,
     RefusedError,
     StoreError,
@@ -196,6 +197,8 @@ def status_of(error: TrunklineError) -> tuple[int, Headers]:
             return 412, []
         case ConfigError():
             return 422, []
+        case CredentialError():
+            return 409, []
         case BusyError():
             return 429, [(b"retry-after", b"%d" % max(1, round(error.retry_after)))]
         case StoreError():
