@@ -61,7 +61,7 @@ class Portable(msgspec.Struct, forbid_unknown_fields=True):
 class _Secrets(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     servers: list[tuple[str, str, dict[str, Any]]]
     keys: list[tuple[Key, str]]
-    credentials: list[tuple[CredentialName, str]] = []
+    credentials: list[tuple[CredentialName, bytes]] = []
 
 
 @dataclass
@@ -85,9 +85,7 @@ async def export(tenancy: Tenancy, passphrase: str = "") -> bytes:
         secret = [(one.owner, one.name, await tenancy.servers.secrets_of(one)) for one in servers]
         keys = [(key, digest.hex()) for key, digest in await people.all_keys(store)]
         kept = [(name, await tenancy.vault.get(name)) for name in await tenancy.vault.names()]
-        others = [
-            (name, base64.b64encode(value).decode()) for name, value in kept if value and name.field not in SECRET
-        ]
+        others = [(name, value) for name, value in kept if value is not None and name.field not in SECRET]
         sealed = _seal(passphrase, msgspec.json.encode(_Secrets([one for one in secret if one[2]], keys, others)))
     document = Portable(
         FORMAT,
@@ -128,7 +126,7 @@ class Import:
         self.users = [tenancy.people.checked(User(one.name, one.role, one.limits)) for one in document.users]
         names = {user.name for user in self.users}
         self.keys = [(key, bytes.fromhex(digest)) for key, digest in secrets.keys]
-        self.credentials = {name: base64.b64decode(value) for name, value in secrets.credentials}
+        self.credentials = dict(secrets.credentials)
         self.servers: list[CheckedServer] = []
         for one in document.servers:
             if not commands and (one.content.get("command") or owned.get((one.user, one.name), {}).get("command")):
@@ -139,7 +137,7 @@ class Import:
             self.servers.append(tenancy.servers.checked(wanted, one.user))
         self.threads = [tenancy.threads.checked(one.user, one.name, one.content) for one in document.threads]
         owners = {one.document.owner for one in self.servers} | {one.owner for one in self.threads}
-        for owner in (owners | {key.user for key, _ in self.keys} | {name.user for name in self.credentials}) - {""}:
+        for owner in (owners | {key.user for key, _ in self.keys}) - {""}:
             if owner not in names:
                 raise ConfigError(f"The document has things of {owner!r}, who is not in it.")
 

@@ -195,10 +195,8 @@ def status_of(error: TrunklineError) -> tuple[int, Headers]:
             return 404, []
         case VersionConflictError():
             return 412, []
-        case ConfigError():
+        case ConfigError() | CredentialError():
             return 422, []
-        case CredentialError():
-            return 409, []
         case BusyError():
             return 429, [(b"retry-after", b"%d" % max(1, round(error.retry_after)))]
         case StoreError():
