@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import shlex
-import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -152,6 +150,9 @@ def key_of(text: str, where: str) -> bytes:
 
 
 def _output(command: str) -> str:
+    import shlex
+    import subprocess
+
     words = attempt_now(shlex.split, command)
     if isinstance(words, Raised) or not words:
         raise ConfigError("[store] `key_command` is no command.", hint="Write it as in a shell: pass show trunkline")
