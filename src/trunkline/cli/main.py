@@ -273,6 +273,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "trunkline store backup copy.db",
         "trunkline store migrate --store postgresql://trunkline@db.example/trunkline",
     ),
+    "keys": (
+        "trunkline keys status              where the master key is, and how much is sealed",
+        "trunkline keys rotate              a new data key; a running gateway goes on",
+        "trunkline keys rotate --master     a new master key first",
+    ),
     "remove": ("trunkline remove time", "trunkline remove time --yes     without being asked"),
     "annotate": (
         "trunkline annotate                                     every tool, with what is known of it",
