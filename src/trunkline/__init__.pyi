@@ -139,6 +139,7 @@ from trunkline.questions.protocol import is_elicitation_protocol_message as is_e
 from trunkline.search.finder import Finder as Finder
 from trunkline.search.finder import SearchConfig as SearchConfig
 from trunkline.search.text import ToolText as ToolText
+from trunkline.tenancy.credentials import CredentialRefused as CredentialRefused
 from trunkline.tenancy.limits import LimitNear as LimitNear
 from trunkline.tenancy.limits import LimitReached as LimitReached
 from trunkline.tenancy.servers import Registration as Registration

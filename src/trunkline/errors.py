@@ -34,6 +34,12 @@ class StoreError(TrunklineError):
     code = -32000
 
 
+class CredentialError(TrunklineError):
+    """A credential that is kept cannot be opened; it has to be given again."""
+
+    code = -32000
+
+
 class NotFoundError(TrunklineError):
     """There is no such user, key, server or thread; or it is somebody else's, which is the same."""
 

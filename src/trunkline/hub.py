@@ -23,6 +23,7 @@ from trunkline.model import Call, Entry, Kind, ServerView, Snapshot, View
 from trunkline.questions.bridge import AnswerHandler, LocalAnswers
 from trunkline.questions.manager import ElicitationManager
 from trunkline.relay import Edge, Relay, open_relay
+from trunkline.tenancy.credentials import CredentialRefused
 from trunkline.tenancy.limits import LimitNear, LimitReached
 from trunkline.tenancy.servers import Registration, ServerScope, written
 from trunkline.tenancy.tenancy import Tenancy, open_tenancy
@@ -51,12 +52,15 @@ class Hub:
         self._local = LocalAnswers(relay.config.gateway.question_timeout)
         self._names_of_vendors: dict[str, str] = {}
         self._discovery: EnhancedToolDiscovery | None = None
-        self._events = Emitter(ServerRegistered, ServerUnregistered, ThreadChanged, LimitReached, LimitNear)
+        self._events = Emitter(
+            *(ServerRegistered, ServerUnregistered, ThreadChanged, LimitReached, LimitNear, CredentialRefused)
+        )
         self.on, self.off = self._events.on, self._events.off
         for kind in (ServerRegistered, ServerUnregistered):
             relay.tenants.on(kind, self._events.emit)
         for kind in (LimitReached, LimitNear):
             relay.limiter.on(kind, self._events.emit)
+        relay.tenancy.vault.on(CredentialRefused, self._events.emit)
         relay.tenancy.threads.on_change(lambda user, id: self._events.emit(ThreadChanged(id, user)))
 
     # Calling.

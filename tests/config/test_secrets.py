@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import os
 import subprocess
@@ -10,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from trunkline.config.reading import parse
 from trunkline.config.secrets import Secrets, name_for
 from trunkline.errors import ConfigError
+from trunkline.storage.files import seal_key
 
 VALUE = "s3cret-9a7c"
 
@@ -76,10 +80,10 @@ def test_a_value_cannot_be_moved_to_another_name_or_changed(tmp_path: Path) -> N
     secrets.set("a", VALUE)
     secrets.set("b", "other")
     found = document(tmp_path)
-    a, b = found["secrets"]["a"]["sealed"], found["secrets"]["b"]["sealed"]
+    a, b = found["secrets"]["a"]["record"], found["secrets"]["b"]["record"]
 
     for one, other in ((b, a), (a[:-4] + "AAA=", b), ("", b), ("%%%", b)):
-        found["secrets"] = {"a": {"sealed": one}, "b": {"sealed": other}}
+        found["secrets"] = {"a": {"record": one}, "b": {"record": other}}
         (tmp_path / "secrets.json").write_text(json.dumps(found))
         with pytest.raises(ConfigError, match="The secret a was changed"):
             secrets.get("a")
@@ -173,6 +177,103 @@ def test_servers_never_share_the_name_of_a_secret() -> None:
     assert name_for("weather", "API_KEY") == "weather.API_KEY"
     assert len({name_for(server, "K") for server in ("é", "è", "_", "a:b", "a_b")}) == 5
     assert name_for("a.b", "c") != name_for("a", "b.c")
+
+
+# Its keys.
+
+
+def write_as_before(home: Path, **values: str) -> None:
+    """The file as it was before there were data keys."""
+    key = AESGCM(hmac.digest(seal_key(home), b"trunkline secrets 1", "sha256"))
+    entries: dict[str, Any] = {}
+    for name, value in values.items():
+        nonce = os.urandom(12)
+        sealed = nonce + key.encrypt(nonce, value.encode(), b"trunkline secret\0" + name.encode())
+        entries[name] = {"sealed": base64.b64encode(sealed).decode()}
+    (home / "secrets.json").write_text(json.dumps({"format": 1, "secrets": entries}))
+
+
+def test_what_an_earlier_version_kept_is_read_and_is_a_record_once_it_is_changed(tmp_path: Path) -> None:
+    write_as_before(tmp_path, a="1", b="2")
+    secrets = in_file(tmp_path)
+
+    assert (secrets.get("a"), secrets.get("b")) == ("1", "2")
+    secrets.set("a", "3")
+
+    assert [sorted(entry) for entry in document(tmp_path)["secrets"].values()] == [["record"], ["sealed"]]
+    assert (secrets.get("a"), secrets.get("b")) == ("3", "2")
+    assert secrets.rotate() == (2, [])
+    assert [sorted(entry) for entry in document(tmp_path)["secrets"].values()] == [["record"], ["record"]]
+    assert (secrets.get("a"), secrets.get("b")) == ("3", "2")
+
+
+def test_a_rotation_leaves_one_new_key_and_what_cannot_be_opened(tmp_path: Path) -> None:
+    secrets = in_file(tmp_path)
+    assert secrets.rotate() == (0, [])
+    assert not (tmp_path / "secrets.json").exists()
+    for name in "abc":
+        secrets.set(name, VALUE + name)
+    found = document(tmp_path)
+    [before] = found["keys"]
+    found["secrets"]["b"] = found["secrets"]["a"]
+    (tmp_path / "secrets.json").write_text(json.dumps(found))
+
+    assert secrets.rotate() == (2, ["b"])
+
+    kids = [key["kid"] for key in document(tmp_path)["keys"]]
+    assert (len(kids), before["kid"] in kids) == (2, True)
+    assert document(tmp_path)["secrets"]["b"] == found["secrets"]["b"]
+    assert (secrets.get("a"), secrets.get("c")) == (VALUE + "a", VALUE + "c")
+    secrets.remove("b")
+    secrets.rotate()
+    assert len(document(tmp_path)["keys"]) == 1
+
+
+def test_another_master_key_takes_over_while_both_open_everything(tmp_path: Path) -> None:
+    old, new = {"TRUNKLINE_MASTER_KEY": "aa" * 32}, {"TRUNKLINE_MASTER_KEY": "bb" * 32}
+    before, after = (Secrets(tmp_path, keyring=lambda: None, env=env) for env in (old, new))
+    before.set("a", VALUE)
+    with pytest.raises(ConfigError, match="were sealed with another master key than TRUNKLINE_MASTER_KEY"):
+        after.set("b", VALUE)
+    assert not (tmp_path / "seal.key").exists()
+
+    before.wrap_for(bytes.fromhex("bb" * 32))
+
+    assert before.get("a") == after.get("a") == VALUE
+    with pytest.raises(ConfigError, match="have a newer master key"):
+        before.rotate()
+    assert after.rotate() == (1, [])
+    assert after.get("a") == VALUE
+    with pytest.raises(ConfigError, match="or its key was"):
+        before.get("a")
+
+
+def test_what_an_earlier_version_kept_opens_with_a_new_master_key_too(tmp_path: Path) -> None:
+    write_as_before(tmp_path, a="1")
+    secrets = in_file(tmp_path)
+
+    secrets.wrap_for(b"n" * 32)
+
+    (tmp_path / "seal.key").write_bytes(b"n" * 32)
+    assert secrets.get("a") == "1"
+
+
+def test_a_variable_that_comes_later_leaves_readable_what_the_file_opens(tmp_path: Path) -> None:
+    in_file(tmp_path).set("a", VALUE)
+    secrets = Secrets(tmp_path, keyring=lambda: None, env={"TRUNKLINE_MASTER_KEY": "aa" * 32})
+
+    assert secrets.get("a") == VALUE
+
+
+def test_a_missing_key_is_told_and_not_made_again(tmp_path: Path) -> None:
+    secrets = in_file(tmp_path)
+    secrets.set("a", VALUE)
+    (tmp_path / "seal.key").unlink()
+
+    for use in (lambda: secrets.get("a"), lambda: secrets.set("b", VALUE), secrets.rotate):
+        with pytest.raises(ConfigError, match=r"The master key .*seal\.key is missing"):
+            use()
+    assert not (tmp_path / "seal.key").exists()
 
 
 # In the configuration.

@@ -25,7 +25,7 @@ GROUPS = {
     "Servers and threads at run time": (
         "python.md#servers-and-threads-at-run-time",
         "Registration HubThread Thread ThreadStatistics ServerRegistered ServerUnregistered ThreadChanged LimitReached "
-        "LimitNear",
+        "LimitNear CredentialRefused",
     ),
     "Configuration": (
         "configuration.md",

@@ -15,6 +15,7 @@ from yarl import URL
 from tests.harness import gateway
 from tests.tenancy.test_access import notes, open_house
 from tests.tenancy.test_people import Admin
+from trunkline import CredentialRefused
 from trunkline.gateway.api.routes import PATH, Route
 from trunkline.gateway.serve import Gateway
 
@@ -148,6 +149,29 @@ async def test_a_body_that_does_not_fit_is_refused_with_words(tmp_path: Path, ht
                 assert (status, told["error"]["code"]) == (422, "refused"), (route, body, told)
                 assert words in told["error"]["message"]
                 jsonschema.validate(told, error)
+
+
+async def test_a_server_whose_secrets_were_tampered_with_says_so_and_is_registered_again(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    heard: list[CredentialRefused] = []
+    async with open_house(tmp_path, http) as (opened, admin):
+        opened.hub.on(CredentialRefused, heard.append)
+        wanted = {"name": "far", "url": "http://127.0.0.1:1/mcp", "headers": {"k": "canary-1"}, "scope": "app"}
+        await admin("POST", "servers", wanted)
+        await (await opened.hub.relay.tenancy.store()).fetch("UPDATE credentials SET record = ?", b"v1" + bytes(60))
+
+        status, told = await admin("PATCH", "servers/far?scope=app", {"description": "d"})
+
+        assert (status, told["error"]["code"], "headers for server far" in told["error"]["message"]) == (
+            *(422, "credential"),
+            True,
+        )
+        assert [str(event.name) for event in heard] == ["headers for server far"]
+        status, told = await admin("GET", "servers/far?scope=app")
+        assert (status, "canary" in str(told)) == (200, False)
+        assert (await admin("POST", "servers", wanted))[0] == 201
+        assert (await admin("PATCH", "servers/far?scope=app", {"description": "d"}))[0] == 200
 
 
 def doors(opened: Gateway) -> list[tuple[str, str]]:

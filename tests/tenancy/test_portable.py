@@ -16,6 +16,7 @@ from trunkline.errors import ConfigError
 from trunkline.identity import Overrides
 from trunkline.storage.people import Rights
 from trunkline.storage.store import Place
+from trunkline.tenancy.credentials import CredentialName
 from trunkline.tenancy.portable import Import, export, read
 from trunkline.tenancy.tenancy import Tenancy, open_tenancy
 from trunkline.tenancy.threads import Thread
@@ -62,7 +63,10 @@ async def test_a_document_brought_into_an_empty_store_comes_out_as_it_went_in(pl
 async def test_with_a_passphrase_keys_and_secrets_come_along_and_nobody_else_reads_them(tmp_path: Path) -> None:
     async with open_tenancy(StoreConfig("", KEY), tmp_path / "one") as tenancy:
         key = await filled(tenancy)
+        signed_in = CredentialName("bob", "linear", "https://as.example", "tokens")
+        await tenancy.vault.put(signed_in, b"\0canary-2")
         document = await export(tenancy, "open sesame")
+        assert not json.loads(await export(tenancy))["sealed"]
     assert b"canary" not in document
 
     async with open_tenancy(StoreConfig("", KEY), tmp_path / "other") as other:
@@ -74,6 +78,8 @@ async def test_with_a_passphrase_keys_and_secrets_come_along_and_nobody_else_rea
         assert found is not None
         assert (found.user, found.rules[0].read_only) == ("bob", True)
         assert (await other.servers.get("bob", "git")).spec.headers == GIT["headers"]
+        assert await other.vault.get(signed_in) == b"\0canary-2"
+        assert (await Import(other, read(document), "open sesame").preview()).same == 5
 
 
 async def test_a_document_without_secrets_takes_none_away(tmp_path: Path) -> None:

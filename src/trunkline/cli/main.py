@@ -77,7 +77,7 @@ def _complain(error: Exception) -> None:
 _typed: tuple[str, str] = ("", "")
 """How we were called, where `trunkline` alone would be another program or none; and the options to repeat."""
 _ALONE = ("secret", "completion", "registry")
-_OF_SEVERAL = ("user", "key", "thread", "store")
+_OF_SEVERAL = ("user", "key", "keys", "thread", "store")
 """Commands whose options stand behind a second word."""
 
 
@@ -132,6 +132,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "key": ("people", "make keys that let users in, and revoke them"),
     "thread": ("thread", "say what one conversation of a user has"),
     "store": ("store", "look after what is kept of users, keys, servers and threads"),
+    "keys": ("keys", "look after the keys that secrets are sealed with"),
     "annotate": ("annotate", "say how tools behave, or see what is known of it"),
     "bench": ("bench", "measure how well and how fast tools are found"),
     "secret": ("secret", "keep a secret for the configuration"),
@@ -271,6 +272,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "trunkline store import people.json --yes",
         "trunkline store backup copy.db",
         "trunkline store migrate --store postgresql://trunkline@db.example/trunkline",
+    ),
+    "keys": (
+        "trunkline keys status              where the master key is, and how much is sealed",
+        "trunkline keys rotate              a new data key; a running gateway goes on",
+        "trunkline keys rotate --master     a new master key first",
     ),
     "remove": ("trunkline remove time", "trunkline remove time --yes     without being asked"),
     "annotate": (

@@ -77,12 +77,12 @@ def _status(options: argparse.Namespace) -> int:
     return 0
 
 
-_NOUNS = ("users", "keys", "servers", "threads")
+_NOUNS = ("users", "keys", "servers", "threads", "credentials")
 
 
 async def _look(place: Place) -> dict[str, Any]:
     """What is in a store, which is left as it is."""
-    from trunkline.storage.schema import NEWEST, version_of
+    from trunkline.storage.schema import NEWEST, VAULT, version_of
     from trunkline.storage.store import reach
 
     engine = await reach(place)
@@ -98,6 +98,8 @@ async def _look(place: Place) -> dict[str, Any]:
             "SELECT 'users', COUNT(*) FROM users UNION ALL SELECT 'keys', COUNT(*) FROM keys "
             "UNION ALL SELECT noun || 's', COUNT(*) FROM documents GROUP BY noun"
         )
+        if schema >= VAULT:
+            rows += await engine.fetch("SELECT 'credentials', COUNT(*) FROM credentials")
         return told | dict.fromkeys(_NOUNS, 0) | dict(rows)
     finally:
         await engine.close()

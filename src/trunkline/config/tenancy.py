@@ -36,4 +36,6 @@ class StoreConfig:
     url: str = field(default="", repr=False)
     """`sqlite:///path`, or `postgresql://user@host/database` for several machines; default is a file in the home."""
     key: str = field(default="", repr=False)
-    """The key of what it keeps secret, 64 hex digits; default is the file `seal.key` in the home."""
+    """The master key, 64 hex digits, or `keyring`; default is `TRUNKLINE_MASTER_KEY`, else `seal.key` in the home."""
+    key_command: str = field(default="", repr=False)
+    """A command that prints the master key, such as `pass show trunkline`; it is run without a shell."""

@@ -24,7 +24,7 @@ from trunkline.gateway.guard import check_exposure, is_loopback
 from trunkline.upstream.http1 import HttpClient, Origin, request_bytes
 from trunkline.wire.members import decode_object
 
-PRIVATE = ("seal.key", "secrets.json", "secrets.lock")
+PRIVATE = ("seal.key", "seal.key.next", "secrets.json", "secrets.lock")
 """Files that nobody but their owner may read."""
 
 

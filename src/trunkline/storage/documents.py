@@ -23,7 +23,7 @@ class Document:
     name: str
     content: dict[str, Any]
     sealed: bytes = b""
-    """What of it is secret, sealed by whoever put it here."""
+    """What of it is secret, as Trunkline sealed it before there was a vault."""
     version: int = 0
     """0 before it is kept."""
     created: int = 0
@@ -65,8 +65,20 @@ async def find(store: Store | Session, noun: Noun, owner: str, name: str) -> Doc
 async def remove(store: Store, noun: Noun, owner: str, name: str, *, version: int = 0) -> bool:
     """Forget one, of a version if one is given; false when there is none."""
     async with store.changing(noun, owner, name) as session:
-        sql = f"DELETE FROM documents WHERE {_ONE} AND (version = ? OR ? = 0) RETURNING name"
-        return bool(await session.fetch(sql, noun, owner, name, version, version))
+        return await remove_in(session, noun, owner, name, version=version)
+
+
+async def remove_in(session: Session, noun: Noun, owner: str, name: str, *, version: int = 0) -> bool:
+    """The same as part of a larger change."""
+    sql = f"DELETE FROM documents WHERE {_ONE} AND (version = ? OR ? = 0) RETURNING name"
+    return bool(await session.fetch(sql, noun, owner, name, version, version))
+
+
+async def with_sealed(session: Session, *, owner: str = "", name: str = "", limit: int) -> list[Document]:
+    """Servers that an earlier Trunkline sealed secrets in, behind one."""
+    which = "noun = 'server' AND sealed <> ? AND (owner, name) > (?, ?)"
+    sql = f"SELECT {_ROW} FROM documents WHERE {which} ORDER BY owner, name LIMIT ?"
+    return [_document(row) for row in await session.fetch(sql, b"", owner, name, limit)]
 
 
 async def of_owner(store: Store, noun: Noun, owner: str, *, after: str = "", limit: int = 1000) -> list[Document]:

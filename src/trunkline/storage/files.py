@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from pathlib import Path
 
 from trunkline.errors import ConfigError
+
+log = logging.getLogger("trunkline")
 
 
 def replace_file(
@@ -55,20 +58,40 @@ def write_private(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def seal_key(home: Path) -> bytes:
+def seal_key_file(home: Path) -> Path:
+    """Where the key of what must outlive us is, unless the operator keeps it elsewhere."""
+    return home / "seal.key"
+
+
+def seal_key(home: Path, *, make: bool = True, file: Path | None = None) -> bytes:
     """The key of what must outlive us, made once; ids of tasks are sealed with it."""
-    file = home / "seal.key"
+    file = file or seal_key_file(home)
     try:
         key = file.read_bytes()
+        _keep_private(file)
         if len(key) == 32:
             return key
         hint = "Delete it; ids of running tasks and secrets kept in a file will be lost."
         raise ConfigError(f"{file} is not a key of ours.", hint=hint)
     except FileNotFoundError:
+        if not make:
+            hint = "Bring it back from a backup: another one opens nothing of what was sealed with it."
+            raise ConfigError(f"The master key {file} is missing.", hint=hint) from None
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         key = os.urandom(32)
         write_private(file, key)
         return key
+
+
+def _keep_private(file: Path) -> None:
+    mode = file.stat().st_mode & 0o777
+    if mode & 0o077:
+        try:
+            file.chmod(0o600)
+        except OSError:
+            hint = f"Have its owner give it the mode 600: chmod 600 {file}"
+            raise ConfigError(f"{file} is a key that others can read (mode {mode:o}).", hint=hint) from None
+        log.warning("%s was a key that others could read (mode %o): its mode is 600 now.", file, mode)
 
 
 def _give_to_owner(temporary: str, path: Path) -> None:

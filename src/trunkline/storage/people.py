@@ -81,6 +81,7 @@ async def remove_user(store: Store, name: str) -> bool:
     """Forget a user with all that is theirs; false when there is none."""
     async with store.changing("user", name, "") as session:
         await session.fetch("DELETE FROM documents WHERE owner = ?", name)
+        await session.fetch("DELETE FROM credentials WHERE owner = ?", name)
         await session.fetch("DELETE FROM spent WHERE owner = ?", name)
         return bool(await session.fetch("DELETE FROM users WHERE name = ? RETURNING name", name))
 

@@ -56,8 +56,32 @@ STEPS: tuple[str, ...] = (
         PRIMARY KEY (owner, thread, unit)
     );
     """,
+    # 3: credentials as sealed records, and the keys that they are sealed with, wrapped by the master key
+    """
+    CREATE TABLE data_keys (
+        kid TEXT NOT NULL,
+        master TEXT NOT NULL,
+        wrapped {bytes} NOT NULL,
+        created BIGINT NOT NULL,
+        PRIMARY KEY (kid, master)
+    );
+    CREATE TABLE credentials (
+        owner TEXT NOT NULL,
+        server TEXT NOT NULL,
+        issuer TEXT NOT NULL,
+        field TEXT NOT NULL,
+        kid TEXT NOT NULL,
+        record {bytes} NOT NULL,
+        disabled BIGINT NOT NULL,
+        updated BIGINT NOT NULL,
+        PRIMARY KEY (owner, server, issuer, field)
+    );
+    CREATE INDEX credentials_kid ON credentials (kid);
+    """,
 )
 NEWEST = len(STEPS)
+VAULT = 3
+"""The step that made the vault."""
 
 
 async def version_of(session: Session) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -68,7 +68,7 @@ class Change:
 
     revision: int
     noun: str
-    """`user`, `key`, `server` or `thread`."""
+    """`user`, `key`, `server`, `thread` or `credential`."""
     owner: str
     name: str
 
@@ -89,6 +89,10 @@ class Store:
         async with self._engine.transaction() as session:
             yield session
             await note(session, noun, owner, name)
+
+    def transaction(self) -> AbstractAsyncContextManager[Session]:
+        """Statements that are one change, which nobody else needs to hear of."""
+        return self._engine.transaction()
 
     async def revision(self) -> int:
         """The number of the newest change."""

@@ -147,9 +147,11 @@ class People:
         self, user: str, *, name: str = "", rights: Rights | None = None, expires: int = 0
     ) -> tuple[Key, str]:
         """A key for somebody, and its text, which nobody can ever see again."""
+        if not self._is_open():
+            raise _no_user(user)
         made = self._keys.make()
         wanted = Key(made.id, user, name, rights or Rights(), expires=expires)
-        key = await stored.add_key(await self._store(), wanted, made.digest) if self._is_open() else None
+        key = await stored.add_key(await self._store(), wanted, made.digest)
         if key is None:
             raise _no_user(user)
         return key, made.text

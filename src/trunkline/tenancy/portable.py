@@ -13,11 +13,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from trunkline.errors import ConfigError
+from trunkline.errors import ConfigError, CredentialError
 from trunkline.storage import documents, people
+from trunkline.storage.credentials import CredentialName
 from trunkline.storage.documents import Document
+from trunkline.storage.engine import Session
 from trunkline.storage.people import Key, User
 from trunkline.storage.store import Store, note
+from trunkline.tenancy.servers import SECRET, CheckedServer
 from trunkline.tenancy.tenancy import Tenancy
 from trunkline.wire.seal import Seal
 
@@ -55,9 +58,10 @@ class Portable(msgspec.Struct, forbid_unknown_fields=True):
     sealed: dict[str, str] = {}
 
 
-class _Secrets(msgspec.Struct, forbid_unknown_fields=True):
+class _Secrets(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     servers: list[tuple[str, str, dict[str, Any]]]
     keys: list[tuple[Key, str]]
+    credentials: list[tuple[CredentialName, bytes]] = []
 
 
 @dataclass
@@ -78,9 +82,11 @@ async def export(tenancy: Tenancy, passphrase: str = "") -> bytes:
     threads = [one for owner in owners for one in await _all(store, "thread", owner)]
     sealed: dict[str, str] = {}
     if passphrase:
-        secret = [(one.owner, one.name, tenancy.servers.secrets_of(one)) for one in servers if one.sealed]
+        secret = [(one.owner, one.name, await tenancy.servers.secrets_of(one)) for one in servers]
         keys = [(key, digest.hex()) for key, digest in await people.all_keys(store)]
-        sealed = _seal(passphrase, msgspec.json.encode(_Secrets(secret, keys)))
+        kept = [(name, await tenancy.vault.get(name)) for name in await tenancy.vault.names()]
+        others = [(name, value) for name, value in kept if value is not None and name.field not in SECRET]
+        sealed = _seal(passphrase, msgspec.json.encode(_Secrets([one for one in secret if one[2]], keys, others)))
     document = Portable(
         FORMAT,
         VERSION,
@@ -120,16 +126,18 @@ class Import:
         self.users = [tenancy.people.checked(User(one.name, one.role, one.limits)) for one in document.users]
         names = {user.name for user in self.users}
         self.keys = [(key, bytes.fromhex(digest)) for key, digest in secrets.keys]
-        self.things: list[Document] = []
+        self.credentials = dict(secrets.credentials)
+        self.servers: list[CheckedServer] = []
         for one in document.servers:
             if not commands and (one.content.get("command") or owned.get((one.user, one.name), {}).get("command")):
                 raise ConfigError(
                     f"Server {one.name!r} would start a command here.", hint="If you want that, say --allow-commands."
                 )
             wanted = {**one.content, **owned.get((one.user, one.name), {}), "name": one.name}
-            self.things.append(tenancy.servers.checked(wanted, one.user))
-        self.things += [tenancy.threads.checked(one.user, one.name, one.content) for one in document.threads]
-        for owner in {*(one.owner for one in self.things), *(key.user for key, _ in self.keys)} - {""}:
+            self.servers.append(tenancy.servers.checked(wanted, one.user))
+        self.threads = [tenancy.threads.checked(one.user, one.name, one.content) for one in document.threads]
+        owners = {one.document.owner for one in self.servers} | {one.owner for one in self.threads}
+        for owner in (owners | {key.user for key, _ in self.keys}) - {""}:
             if owner not in names:
                 raise ConfigError(f"The document has things of {owner!r}, who is not in it.")
 
@@ -140,15 +148,14 @@ class Import:
             before = await people.find_user(store, user.name)
             same = before is not None and (before.role, dict(before.limits)) == (user.role, dict(user.limits))
             _note(found, f"user {user.name}", exists=before is not None, same=same)
-        for one in self.things:
+        for server in self.servers:
+            one = server.document
             kept = await documents.find(store, one.noun, one.owner, one.name)
-            same = kept is not None and kept.content == one.content and self._same_secrets(kept, one)
-            _note(
-                found,
-                f"{one.noun} {one.owner + '/' if one.owner else ''}{one.name}",
-                exists=kept is not None,
-                same=same,
-            )
+            same = kept is not None and kept.content == one.content and await self._same_secrets(kept, server)
+            _note(found, _shown(one), exists=kept is not None, same=same)
+        for one in self.threads:
+            kept = await documents.find(store, one.noun, one.owner, one.name)
+            _note(found, _shown(one), exists=kept is not None, same=kept is not None and kept.content == one.content)
         return found
 
     async def take(self) -> None:
@@ -161,16 +168,35 @@ class Import:
             for key, digest in self.keys:
                 await people.put_key(session, key, digest)
                 await note(session, "key", key.user, key.id)
-            for one in self.things:
+            for server in self.servers:
+                await self._take_server(session, server)
+            for one in self.threads:
                 kept = await documents.find(session, one.noun, one.owner, one.name)
-                if kept is not None and one.noun == "server" and not one.sealed:
-                    one = dataclasses.replace(one, sealed=kept.sealed)  # a document without secrets takes none away
                 await documents.put_in(session, dataclasses.replace(one, version=kept.version if kept else 0))
                 await note(session, one.noun, one.owner, one.name)
+            for name, value in self.credentials.items():
+                await self._tenancy.vault.put(name, value, session=session)
+                await note(session, "credential", name.user, name.server)
 
-    def _same_secrets(self, kept: Document, wanted: Document) -> bool:
-        servers = self._tenancy.servers
-        return wanted.noun != "server" or not wanted.sealed or servers.secrets_of(kept) == servers.secrets_of(wanted)
+    async def _take_server(self, session: Session, server: CheckedServer) -> None:
+        one = server.document
+        kept = await documents.find(session, "server", one.owner, one.name)
+        document = dataclasses.replace(one, version=kept.version if kept else 0)
+        if kept is not None and not server.secrets:  # a document without secrets takes none away
+            await documents.put_in(session, dataclasses.replace(document, sealed=kept.sealed))
+        else:
+            await self._tenancy.servers.put_in(session, CheckedServer(document, server.secrets))
+        await note(session, "server", one.owner, one.name)
+
+    async def _same_secrets(self, kept: Document, wanted: CheckedServer) -> bool:
+        try:
+            return not wanted.secrets or await self._tenancy.servers.secrets_of(kept) == wanted.secrets
+        except CredentialError:
+            return False
+
+
+def _shown(one: Document) -> str:
+    return f"{one.noun} {one.owner + '/' if one.owner else ''}{one.name}"
 
 
 def _note(found: Preview, what: str, *, exists: bool, same: bool) -> None:

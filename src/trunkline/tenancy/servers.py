@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +14,18 @@ import msgspec
 
 from trunkline.config.options import ServerSpec
 from trunkline.config.reading import server_of
-from trunkline.errors import ConfigError, NotFoundError, RefusedError, VersionConflictError
+from trunkline.errors import ConfigError, CredentialError, NotFoundError, RefusedError, VersionConflictError
 from trunkline.identity import server_id
-from trunkline.storage import documents
+from trunkline.storage import credentials, documents
+from trunkline.storage.credentials import CredentialName, Sealed
 from trunkline.storage.documents import Document
+from trunkline.storage.engine import Session
 from trunkline.storage.store import Store
+from trunkline.tenancy.credentials import Vault
 from trunkline.tool import NO_OPTIONS
 from trunkline.wire.seal import Seal, context_of
+
+log = logging.getLogger("trunkline")
 
 SECRET = ("env", "headers")
 """Options whose values may be secret."""
@@ -58,89 +64,150 @@ class Registration:
         return "user" if self.user else "app"
 
 
+@dataclass(frozen=True)
+class CheckedServer:
+    """A server as it may be kept: what everyone may read of it, and what goes into the vault."""
+
+    document: Document
+    secrets: Mapping[str, Any]
+
+
 class Servers:
-    """Keeps registrations in the store. Whoever runs servers asks it what there is."""
+    """Keeps registrations in the store, and what of them is secret in the vault. Whoever runs servers asks it."""
 
     def __init__(
         self,
         store: Callable[[], Awaitable[Store]],
         is_open: Callable[[], bool],
+        vault: Vault,
         master: Callable[[], bytes],
         env: Mapping[str, str],
     ) -> None:
-        self._store, self._is_open, self._env = store, is_open, env
+        self._store, self._is_open, self._vault, self._env = store, is_open, vault, env
         self._seal = Seal(master)
 
     async def of(self, user: str) -> Sequence[Registration]:
-        """A user's own servers, or with an empty name everybody's, by name."""
+        """A user's own servers, or with an empty name everybody's, by name; one whose secrets are lost says so."""
         if not self._is_open():
             return []
-        return [self._read(one) for one in await documents.of_owner(await self._store(), "server", user)]
+        store = await self._store()
+        found = await documents.of_owner(store, "server", user)
+        sealed: dict[str, list[Sealed]] = {}
+        for one in await credentials.of_owner(store, user, fields=SECRET) if found else ():
+            sealed.setdefault(one.name.server, []).append(one)
+        return [await self._registration(store, one, sealed.get(_id(one), [])) for one in found]
 
     async def get(self, user: str, name: str) -> Registration:
         """One of them."""
-        found = await documents.find(await self._store(), "server", user, name) if self._is_open() else None
-        if found is None:
-            raise NotFoundError(f"There is no server {name!r}.")
-        return self._read(found)
+        store, found = await self._find(user, name)
+        return await self._registration(store, found, await self._sealed(store, found))
 
     async def wanted(self, user: str, name: str) -> dict[str, Any]:
         """What was said of a server when it was registered, secrets included: to be changed in part."""
-        found = await documents.find(await self._store(), "server", user, name) if self._is_open() else None
-        if found is None:
-            raise NotFoundError(f"There is no server {name!r}.")
-        return {**found.content, **self.secrets_of(found)}
+        _, found = await self._find(user, name)
+        return {**found.content, **await self.secrets_of(found)}
 
     async def put(self, wanted: Mapping[str, Any], *, user: str = "", version: int = 0, most: int = 0) -> Registration:
         """Keep a server, or its next version, after all of it was checked."""
-        document = self.checked(wanted, user)
-        store = await self._store()
-        before = await documents.find(store, "server", user, document.name)
+        checked = self.checked(wanted, user)
+        store, name = await self._store(), checked.document.name
+        before = await documents.find(store, "server", user, name)
         if before is None and most and await documents.count(store, "server", user) >= most:
             raise ConfigError(f"There are {most} servers already.", hint="Remove one first.")
         known = version or (before.version if before is not None else 0)
-        made = await documents.put(store, dataclasses.replace(document, version=known))
+        async with store.changing("server", user, name) as session:
+            document = dataclasses.replace(checked.document, version=known)
+            made = await self.put_in(session, dataclasses.replace(checked, document=document))
         if made is None:
-            what = f"Server {document.name!r} was changed by somebody else."
+            what = f"Server {name!r} was changed by somebody else."
             raise VersionConflictError(what, hint="Look, and try again.")
-        return self._read(made)
+        return self._read(made, checked.secrets)
+
+    async def put_in(self, session: Session, checked: CheckedServer) -> Document | None:
+        """The same as part of a larger change; `None` when somebody else was faster."""
+        made = await documents.put_in(session, checked.document)
+        if made is not None:
+            for field in SECRET:
+                name = CredentialName(made.owner, _id(made), "", field)
+                if field in checked.secrets:
+                    await self._vault.put(name, json.dumps(checked.secrets[field]).encode(), session=session)
+                else:
+                    await self._vault.remove(user=name.user, server=name.server, field=field, session=session)
+        return made
 
     async def remove(self, user: str, name: str) -> None:
-        """Forget a server."""
-        if not self._is_open() or not await documents.remove(await self._store(), "server", user, name):
-            raise NotFoundError(f"There is no server {name!r}.")
+        """Forget a server, and everything that anybody kept for it."""
+        if self._is_open():
+            async with (await self._store()).changing("server", user, name) as session:
+                if await documents.remove_in(session, "server", user, name):
+                    await self._vault.remove(server=server_id(user, name), session=session)
+                    return
+        raise NotFoundError(f"There is no server {name!r}.")
 
-    def checked(self, wanted: Mapping[str, Any], user: str) -> Document:
+    def checked(self, wanted: Mapping[str, Any], user: str) -> CheckedServer:
         """A server as it may be kept; what cannot be read back is not."""
-        document = self._written(wanted, user)
-        self._read(document)
-        return document
-
-    def secrets_of(self, document: Document) -> dict[str, Any]:
-        """What of a kept server is secret."""
-        if not document.sealed:
-            return {}
-        try:
-            return json.loads(self._seal.open(document.sealed.decode(), _bound(document.owner, document.name)))
-        except ValueError as error:
-            raise ConfigError(
-                f"The secrets of server {document.name!r} were changed by somebody else, or their key was.",
-                hint="Register it again.",
-            ) from error
-
-    def _written(self, wanted: Mapping[str, Any], user: str) -> Document:
         content = {key: value for key, value in wanted.items() if key != "name"}
         name = str(wanted.get("name", ""))
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", name):
             raise ConfigError(
                 f"{name!r} cannot be a server's name.", hint="Use 1 to 64 letters, digits, dots or dashes."
             )
-        secret = {key: content.pop(key) for key in SECRET if content.get(key)}
-        sealed = self._seal.close(json.dumps(secret).encode(), _bound(user, name)).encode() if secret else b""
-        return Document("server", user, name, content, sealed)
+        secrets = {key: content.pop(key) for key in SECRET if content.get(key)}
+        made = CheckedServer(Document("server", user, name, content), secrets)
+        self._read(made.document, secrets)
+        return made
 
-    def _read(self, document: Document) -> Registration:
-        content = {**document.content, **self.secrets_of(document)}
+    async def secrets_of(self, document: Document) -> dict[str, Any]:
+        """What of a kept server is secret; CredentialError when it does not open."""
+        store = await self._store()
+        return await self._opened(store, document, await self._sealed(store, document))
+
+    async def move_in(self, session: Session, document: Document) -> bool:
+        """Put what an earlier Trunkline sealed in the document itself into the vault; false when it does not open."""
+        try:
+            secrets = self._old_secrets(document)
+        except CredentialError as error:
+            log.error("%s", error)
+            return False
+        await self.put_in(session, CheckedServer(dataclasses.replace(document, sealed=b""), secrets))
+        return True
+
+    async def _find(self, user: str, name: str) -> tuple[Store, Document]:
+        if self._is_open():
+            store = await self._store()
+            found = await documents.find(store, "server", user, name)
+            if found is not None:
+                return store, found
+        raise NotFoundError(f"There is no server {name!r}.")
+
+    async def _sealed(self, store: Store, document: Document) -> list[Sealed]:
+        names = [CredentialName(document.owner, _id(document), "", field) for field in SECRET]
+        return [one for name in names if (one := await credentials.find(store, name)) is not None]
+
+    async def _opened(self, store: Store, document: Document, sealed: Sequence[Sealed]) -> dict[str, Any]:
+        if document.sealed:
+            return self._old_secrets(document)
+        return {one.name.field: json.loads(await self._vault.content(store, one)) for one in sealed}
+
+    def _old_secrets(self, document: Document) -> dict[str, Any]:
+        bound = context_of(b"server", document.owner.encode(), document.name.encode())
+        try:
+            return json.loads(self._seal.open(document.sealed.decode(), bound))
+        except ValueError:
+            raise CredentialError(
+                f"The secrets of server {document.name!r} were changed by somebody else, or their key was.",
+                hint="Register it again.",
+            ) from None
+
+    async def _registration(self, store: Store, document: Document, sealed: Sequence[Sealed]) -> Registration:
+        try:
+            return self._read(document, await self._opened(store, document, sealed))
+        except CredentialError as error:
+            made = self._read(document, {})
+            return dataclasses.replace(made, spec=dataclasses.replace(made.spec, problem=str(error)))
+
+    def _read(self, document: Document, secrets: Mapping[str, Any]) -> Registration:
+        content = {**document.content, **secrets}
         about = {name: content.pop(name) for name in ABOUT if name in content}
         spec = server_of(document.name, content, self._env)
         try:
@@ -182,5 +249,5 @@ def check_member_server(wanted: Mapping[str, Any]) -> None:
         raise RefusedError("A server of one's own cannot use the gateway's variables and secrets.", status=403)
 
 
-def _bound(user: str, name: str) -> bytes:
-    return context_of(b"server", user.encode(), name.encode())
+def _id(document: Document) -> str:
+    return server_id(document.owner, document.name)

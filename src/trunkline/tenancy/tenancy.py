@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from trunkline.config.master_key import MasterKey
 from trunkline.config.tenancy import StoreConfig
-from trunkline.errors import ConfigError, StoreError
-from trunkline.storage.files import seal_key
+from trunkline.errors import StoreError
 from trunkline.storage.store import Change, Place, Store, open_store, place_of
 from trunkline.tasks import Tasks, open_tasks
+from trunkline.tenancy.credentials import Vault
 from trunkline.tenancy.keys import KeyMaker
 from trunkline.tenancy.people import People
+from trunkline.tenancy.rotation import Rotation
 from trunkline.tenancy.servers import Servers
 from trunkline.tenancy.threads import Threads
 
@@ -31,13 +32,18 @@ class Tenancy:
 
     def __init__(self, config: StoreConfig, home: Path, tasks: Tasks) -> None:
         self.place: Place = place_of(config.url, home)
-        self._config, self._home, self._tasks = config, home, tasks
+        self.master_key = MasterKey(home, config.key, config.key_command)
+        self._tasks = tasks
+        self._stays = False
+        self._master = self._pepper = b""
         self._opening = asyncio.Lock()
         self._opened: Store | None = None
         self._stack = AsyncExitStack()
-        self.people = People(self.store, lambda: self.is_open, KeyMaker(self.master))
+        self.vault = Vault(self.store, lambda: self.is_open, self.master_key)
+        self.people = People(self.store, lambda: self.is_open, KeyMaker(lambda: self._pepper))
         self.threads = Threads(self.store, lambda: self.is_open)
-        self.servers = Servers(self.store, lambda: self.is_open, self.master, os.environ)
+        self.servers = Servers(self.store, lambda: self.is_open, self.vault, lambda: self._master, os.environ)
+        self.rotation = Rotation(self.store, self.vault, self.servers)
 
         self.people.on_change(lambda user, key, _: None if key else self.threads.forget(user))
         self._listeners: list[Callable[[Sequence[Change] | None], Awaitable[None]]] = []
@@ -58,26 +64,18 @@ class Tenancy:
         async with self._opening:
             if self._opened is None:
                 store = await self._stack.enter_async_context(open_store(self.place))
-                await self._check_master(store)
+                self._master = await self.vault.unlock(store)
+                self._pepper = await self.vault.pepper(store, self._master)
                 self._tasks.start(self._follow(store, await store.revision()), name="news of the store")
                 self._opened = store
+                if self._stays:
+                    self._tasks.start(self.rotation.resume(), name="rotation of keys")
                 self._tasks.start(self._tell(None), name="store opened")
         return self._opened
 
-    def master(self) -> bytes:
-        """The key behind everything that the store keeps sealed or peppered."""
-        if not self._config.key:
-            return seal_key(self._home)
-        try:
-            key = bytes.fromhex(self._config.key)
-        except ValueError:
-            key = b""
-        if len(key) != 32:
-            raise ConfigError("[store]: `key` is not one.", hint="Make one: `openssl rand -hex 32`.")
-        return key
-
     async def start(self, *, watch: bool) -> None:
         """Open a store that is there; or `watch` for one that others may make, such as the command line."""
+        self._stays = watch
         if self.place.exists:
             await self._look()
         elif watch:
@@ -124,16 +122,6 @@ class Tenancy:
                 if not away:
                     log.error("%s Callers who were let in before still are.", error)
                 away = True
-
-    async def _check_master(self, store: Store) -> None:
-        """A store made with another key is not used: nobody's key would fit, and nothing sealed could be read."""
-        proof = hmac.digest(self.master(), b"trunkline store 1", "sha256")
-        if not hmac.compare_digest(await store.setting("master", proof), proof):
-            where = "[store] `key`" if self._config.key else f"{self._home / 'seal.key'}"
-            raise ConfigError(
-                f"The store at {self.place.shown} was made with another key than {where}.",
-                hint="Bring the key it was made with; several machines that share a store share its `key`.",
-            )
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ import msgspec
 from trunkline.errors import (
     BusyError,
     ConfigError,
+    CredentialError,
     NotFoundError,
     RefusedError,
     StoreError,
@@ -194,7 +195,7 @@ def status_of(error: TrunklineError) -> tuple[int, Headers]:
             return 404, []
         case VersionConflictError():
             return 412, []
-        case ConfigError():
+        case ConfigError() | CredentialError():
             return 422, []
         case BusyError():
             return 429, [(b"retry-after", b"%d" % max(1, round(error.retry_after)))]
