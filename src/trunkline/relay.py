@@ -237,6 +237,7 @@ class Relay:
 
     async def find(self, query: str | Sequence[str], snapshot: Snapshot, scope: Scope, **criteria: Any) -> list[Found]:
         """The tools in a caller's snapshot that fit a prompt best, or each of several queries."""
+        criteria["strategy"] = criteria.get("strategy") or scope.overrides.search_strategy or None
         return await self._searching.find(
             query, snapshot, newest=self.snapshot, user=scope.user, thread=scope.thread or scope.session, **criteria
         )
@@ -276,10 +277,11 @@ class Relay:
         self._hearers.append(listener)
         return lambda: self._hearers.remove(listener) if listener in self._hearers else None
 
-    def follow(self, follower: Callable[[Snapshot], None]) -> None:
-        """Have every snapshot from now on, and the present one."""
+    def follow(self, follower: Callable[[Snapshot], None]) -> Callable[[], None]:
+        """Have every snapshot from now on, and the present one; call what is returned to stop."""
         self._followers.append(follower)
         follower(self.snapshot)
+        return lambda: self._followers.remove(follower) if follower in self._followers else None
 
     def notify_session(self, session: str, method: str, params: bytes) -> None:
         """Tell the servers on the connections of a session something, such as that its roots changed."""
@@ -352,7 +354,7 @@ class Relay:
         self._routes.learn(snapshot)
         self._news.set()
         self.history.follow(snapshot)
-        for follower in self._followers:
+        for follower in tuple(self._followers):
             follower(snapshot)
 
     def _options(self, server: str, tool: str) -> ToolOptions:
@@ -371,8 +373,7 @@ class Relay:
 
     def _limits(self, server: str) -> Limits:
         spec = self._fleet.specs.get(server)
-        batcher = self.config.batcher
-        return Limits(spec.concurrency if spec else 1, batcher.max_queue, batcher.max_wait)
+        return Limits(spec.concurrency if spec else 1, self.config.batcher.max_queue, self.config.batcher.max_wait)
 
     def _hear(self, key: ConnectionKey, method: str, params: bytes) -> None:
         """A server said something outside a call."""

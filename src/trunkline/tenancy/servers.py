@@ -25,6 +25,7 @@ SECRET = ("env", "headers")
 """Options whose values may be secret."""
 
 ServerScope = Literal["app", "user"]
+TrustLevel = Literal["", "verified", "community", "unverified"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class About:
 
     display_name: str = ""
     description: str = ""
-    trust_level: Literal["", "verified", "community", "unverified"] = ""
+    trust_level: TrustLevel = ""
     tags: tuple[str, ...] = ()
 
 
@@ -91,15 +92,19 @@ class Servers:
             raise NotFoundError(f"There is no server {name!r}.")
         return {**found.content, **self.secrets_of(found)}
 
-    async def put(self, wanted: Mapping[str, Any], *, user: str = "", version: int = 0, most: int = 0) -> Registration:
-        """Keep a server, or its next version, after all of it was checked."""
+    async def put(
+        self, wanted: Mapping[str, Any], *, user: str = "", version: int = 0, most: int = 0, replace: bool = True
+    ) -> Registration:
+        """Keep a server, or its next version, after all of it was checked; a new one, where none is replaced."""
         document = self.checked(wanted, user)
         store = await self._store()
-        before = await documents.find(store, "server", user, document.name)
+        before = await documents.find(store, "server", user, document.name) if replace else None
         if before is None and most and await documents.count(store, "server", user) >= most:
             raise ConfigError(f"There are {most} servers already.", hint="Remove one first.")
         known = version or (before.version if before is not None else 0)
         made = await documents.put(store, dataclasses.replace(document, version=known))
+        if made is None and not replace:
+            raise ConfigError(f"There already is a server {document.name!r}.", hint="Use `update_server` to change it.")
         if made is None:
             what = f"Server {document.name!r} was changed by somebody else."
             raise VersionConflictError(what, hint="Look, and try again.")
