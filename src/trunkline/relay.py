@@ -237,10 +237,7 @@ class Relay:
 
     async def find(self, query: str | Sequence[str], snapshot: Snapshot, scope: Scope, **criteria: Any) -> list[Found]:
         """The tools in a caller's snapshot that fit a prompt best, or each of several queries."""
-        criteria["strategy"] = criteria.get("strategy") or scope.overrides.search_strategy or None
-        return await self._searching.find(
-            query, snapshot, newest=self.snapshot, user=scope.user, thread=scope.thread or scope.session, **criteria
-        )
+        return await self._searching.find(query, snapshot, newest=self.snapshot, scope=scope, **criteria)
 
     async def _find(
         self, call: Call, query: str, snapshot: Snapshot, limit: int, strategy: SearchStrategy | None = None
@@ -373,7 +370,8 @@ class Relay:
 
     def _limits(self, server: str) -> Limits:
         spec = self._fleet.specs.get(server)
-        return Limits(spec.concurrency if spec else 1, self.config.batcher.max_queue, self.config.batcher.max_wait)
+        batcher = self.config.batcher
+        return Limits(spec.concurrency if spec else 1, batcher.max_queue, batcher.max_wait)
 
     def _hear(self, key: ConnectionKey, method: str, params: bytes) -> None:
         """A server said something outside a call."""

@@ -21,22 +21,16 @@ from trunkline import (
 )
 from trunkline.authoring.server import MCPServerBase
 
-CODE = "code_execution_20250825"
 TOOLS: dict[str, list[Tool]] = {
     "github": [
         Tool(
             "createPullRequest",
             "Create a new pull request on GitHub",
             annotations=Annotations(tags=("github", "git", "pr")),
-            meta={
-                "whenToUse": "When user wants to create a PR after code changes",
-                "input_examples": [{"title": "Fix bug", "base": "main", "head": "fix-123"}],
-                "defer_loading": True,
-                "estimatedCost": 0.0001,
-            },
+            meta={"whenToUse": "When user wants to create a PR after code changes"},
         ),
         Tool("listIssues", "List the issues of a repository", annotations=Annotations(read_only_hint=True)),
-        Tool("deleteRepository", "Delete a repository for good", meta={"allowed_callers": [CODE]}),
+        Tool("deleteRepository", "Delete a repository for good"),
     ],
     "linear": [
         Tool("listIssues", "List the issues of a project", annotations=Annotations(read_only_hint=True)),

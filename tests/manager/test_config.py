@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.manager.house import CODE, house, manager
+from tests.manager.house import house, manager
 from trunkline import McpConnection, McpServerConfig, McpToolDefinition, ServerSpec
 from trunkline.errors import ConfigError
 
@@ -26,7 +26,7 @@ TOOL = McpToolDefinition(
     "Create a new pull request",
     {"type": "object", "properties": {"title": {"type": "string"}}},
     defer_loading=True,
-    allowed_callers=("direct", CODE),
+    allowed_callers=("direct", "code_execution_20250825"),
     input_examples=({"title": "Fix bug"},),
     when_to_use="When the user wants a PR",
     tags=("pr",),

@@ -7,9 +7,23 @@ from typing import Any
 
 import pytest
 
-from tests.manager.house import CODE, house, manager, served
-from trunkline import McpProxyTool, McpRegistry, Tool, ToolResult, to_anthropic
+from tests.manager.house import house, manager, served
+from trunkline import Annotations, McpProxyTool, McpRegistry, Tool, ToolResult, to_anthropic
 from trunkline.errors import TrunklineError, UnknownNameError
+
+CODE = "code_execution_20250825"
+FULL = Tool(
+    "createRelease",
+    "Create a release on GitHub",
+    annotations=Annotations(tags=("github", "git")),
+    meta={
+        "whenToUse": "When user wants to ship",
+        "input_examples": [{"title": "1.0", "base": "main"}],
+        "defer_loading": True,
+        "estimatedCost": 0.0001,
+    },
+    execute=lambda _: "released",
+)
 
 
 async def tool_named(registry: McpRegistry, server: str, name: str, user: str = "") -> McpProxyTool:
@@ -17,17 +31,20 @@ async def tool_named(registry: McpRegistry, server: str, name: str, user: str = 
 
 
 async def test_its_schema_has_what_is_said_of_the_tool(tmp_path: Path) -> None:
-    async with house(tmp_path, "github", "git") as hub, manager(hub) as ana:
-        tool = await tool_named(ana.registry, "github", "createPullRequest", "ana")
+    async with house(tmp_path, "git") as hub, manager(hub) as ana:
+        server = served("github")
+        server.register_tool(FULL)
+        await hub.mount(server)
+        tool = await tool_named(ana.registry, "github", "createRelease", "ana")
 
         assert tool.schema == {
-            "name": "github__createPullRequest",
-            "description": "Create a new pull request on GitHub",
+            "name": "github__createRelease",
+            "description": "Create a release on GitHub",
             "input_schema": {"type": "object", "properties": {}},
-            "when_to_use": "When user wants to create a PR after code changes",
-            "input_examples": [{"title": "Fix bug", "base": "main", "head": "fix-123"}],
+            "when_to_use": "When user wants to ship",
+            "input_examples": [{"title": "1.0", "base": "main"}],
             "defer_loading": True,
-            "tags": ["github", "git", "pr"],
+            "tags": ["github", "git"],
             "estimated_cost": 0.0001,
         }
         assert tool.allowed_callers == ("direct",)
