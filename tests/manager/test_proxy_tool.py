@@ -7,8 +7,20 @@ from typing import Any
 
 import pytest
 
+from tests.harness import gateway
 from tests.manager.house import house, manager, served
-from trunkline import Annotations, McpProxyTool, McpRegistry, Tool, ToolResult, to_anthropic
+from trunkline import (
+    Annotations,
+    Config,
+    GroupSpec,
+    McpProxyTool,
+    McpRegistry,
+    ServerSpec,
+    Tool,
+    ToolResult,
+    open_hub,
+    to_anthropic,
+)
 from trunkline.errors import TrunklineError, UnknownNameError
 
 CODE = "code_execution_20250825"
@@ -135,3 +147,20 @@ async def test_a_tool_that_is_gone_says_so(tmp_path: Path) -> None:
         with pytest.raises(UnknownNameError, match="'dance' on server 'linear'"):
             await registry.load_tool("linear", "dance")
         await registry.shutdown()
+
+
+async def test_the_calls_of_a_group_are_counted_for_its_tool(tmp_path: Path) -> None:
+    async with gateway(tmp_path / "far", {}) as far:
+        await far.hub.mount(served("git"))
+        servers = {name: ServerSpec(name, url=far.url) for name in ("one", "two")}
+        groups = {"pair": GroupSpec("pair", tuple(servers))}
+        async with open_hub(Config(home=tmp_path / "hub", servers=servers, groups=groups)) as hub:
+            registry = McpRegistry(hub)
+            await hub.ready(10)
+            [tool] = await registry.get_server_tools("pair")
+
+            for _ in range(3):
+                await tool.execute()
+
+            assert (tool.server_id, tool.tally.calls) == ("pair", 3)
+            await registry.shutdown()

@@ -62,16 +62,19 @@ async def test_a_server_is_registered_connected_loaded_changed_and_taken_out_wit
 async def test_events_are_named_as_text_too_and_nothing_is_told_after_the_end(tmp_path: Path) -> None:
     async with house(tmp_path, "git") as hub:
         registry = McpRegistry(hub)
-        heard: list[Any] = []
-        registry.on("tool_loaded", heard.append)
+        by_name: list[Any] = []
+        registry.on("tool_loaded", by_name.append)
+        heard = hear(registry)
         await registry.load_tool("git", "showLog")
 
         await registry.shutdown()
         await registry.shutdown()
-        await hub.unmount("git")
         await hub.register_server({"name": "x", "url": "http://127.0.0.1:9/mcp"})
+        await hub.unregister_server("x")
+        await hub.unmount("git")
 
-        assert [one.tool_key for one in heard] == ["showLog"]
+        assert [one.tool_key for one in by_name] == ["showLog"]
+        assert heard == by_name
 
 
 async def test_deferred_loading_registers_at_once_and_a_call_loads_the_tool(tmp_path: Path) -> None:

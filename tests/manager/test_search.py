@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.manager.house import TOOLS, house, manager
+from tests.search.small_model import Model
 from trunkline import Annotations, Tool, ToolSearchService
 from trunkline.errors import ConfigError
+from trunkline.search.vectors import open_vectors
 
 GIVEN = [
     Tool("createPullRequest", "Create a new pull request", annotations=Annotations(tags=("pr",))),
@@ -118,3 +120,15 @@ async def test_what_a_manager_gives_can_be_searched_further(tmp_path: Path) -> N
 
         assert found.name == "linear__addComment"
         assert found in tools
+
+
+async def test_meaning_counts_where_there_are_vectors() -> None:
+    tools = [Tool("get_forecast", "Tells the weather of a city"), Tool("send_mail", "Sends a letter")]
+    async with asyncio.timeout(5), open_vectors(Model()) as vectors:
+        search = ToolSearchService(vectors=vectors)
+        await search.search("umbrella", tools, strategy="semantic")  # they are read now, and known a moment later
+        await vectors.settled()
+
+        [found] = await search.search_scored("umbrella", tools, strategy="semantic")
+
+    assert (found.tool.name, found.matched_keywords) == ("get_forecast", ())

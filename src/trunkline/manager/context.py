@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -40,11 +41,13 @@ class McpContextManager:
         Tools of those whose loading is not deferred are loaded, as far as they can be reached.
         """
         thread = await self._thread(thread_id, user_id).set_thread_servers(server_ids)
-        for server in thread.servers or ():
-            config = await self._registry.get_server(server, user_id)
-            if config is not None and config.enabled and not config.defer_loading:
-                with suppress(UpstreamError):
-                    await self._registry.load_server_tools(server, user_id)
+        await asyncio.gather(*(self._load(server, user_id) for server in thread.servers or ()))
+
+    async def _load(self, server_id: str, user_id: str) -> None:
+        config = await self._registry.get_server(server_id, user_id)
+        if config is not None and config.enabled and not config.defer_loading:
+            with suppress(UpstreamError):
+                await self._registry.load_server_tools(server_id, user_id)
 
     async def get_thread_active_servers(self, thread_id: str, user_id: str = "") -> list[str]:
         """The servers that a thread has: its own choice, or what its user has."""

@@ -76,9 +76,10 @@ class McpProxyTool:
     @property
     def tally(self) -> Tally:
         """How its user's calls of it went, through whichever door."""
-        return self._registry.hub.relay.tallies.of(self.user_id).tools.get(
-            (self.entry.server, self.entry.name), Tally()
-        )
+        tools, found = self._registry.hub.relay.tallies.of(self.user_id).tools, Tally()
+        for server in self.entry.members or (self.entry.server,):
+            found.add(tools.get((server, self.entry.name), Tally()))
+        return found
 
     def get_original_tool_name(self) -> str:
         """The server's own name for it."""

@@ -77,7 +77,11 @@ class ToolSearchService:
             await in_slices(index.update({_key(tool): tool for tool in available_tools}))
             hits = await index.finder.find(query, limit=max_results, min_score=min_score)
             return [
-                ScoredTool(cast("Found", index.tools[hit.key]), hit.score, tuple(one.word for one in hit.reasons))
+                ScoredTool(
+                    cast("Found", index.tools[hit.key]),
+                    hit.score,
+                    tuple(one.word for one in hit.reasons if one.word != "(meaning)"),
+                )
                 for hit in hits
             ]
 
