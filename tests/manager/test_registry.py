@@ -12,7 +12,7 @@ import pytest
 
 from tests.harness import gateway
 from tests.manager.house import house, manager, served, somewhere
-from trunkline import Hub, McpConnection, McpRegistry, McpServerConfig
+from trunkline import GatewayConfig, Hub, McpConnection, McpRegistry, McpServerConfig
 from trunkline.errors import (
     AuthorizationNeededError,
     ConfigError,
@@ -308,3 +308,28 @@ async def test_a_server_that_was_away_is_connected_when_it_comes_back(tmp_path: 
             await told.wait()
 
             assert (await ana.registry.get_server_status("git", "ana")).status == "connected"
+
+
+async def test_a_connection_is_waited_for_while_its_server_starts(tmp_path: Path) -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await answer.wait()
+        writer.close()
+
+    listening = await asyncio.start_server(hold, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/mcp"
+    async with listening, house(tmp_path, "git", gateway=GatewayConfig(settle=0.0)) as hub, asyncio.timeout(10):
+        registry = McpRegistry(hub)
+        await hub.register_server({"name": "slow", "url": url})
+        waiting = asyncio.create_task(registry.get_connection("slow"))
+        await asked.wait()
+        assert (await registry.get_server_status("slow")).status == "connecting"
+        assert not waiting.done()
+
+        answer.set()
+
+        with pytest.raises(UnreachableError, match="'slow' is unreachable"):
+            await waiting
+        await registry.shutdown()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.manager.house import TOOLS, house, manager
+from tests.manager.house import house, manager
 from tests.search.small_model import Model
 from trunkline import Annotations, Tool, ToolSearchService
 from trunkline.errors import ConfigError
@@ -103,13 +103,15 @@ async def test_tools_that_come_change_and_go_between_searches_are_seen_so() -> N
 
 async def test_searches_at_once_among_different_tools_do_not_mix() -> None:
     search = ToolSearchService()
+    places = ["here", "there"]
+    given = {
+        place: [Tool(f"{place}_{number}", f"Does thing {number} of those {place}") for number in range(300)]
+        for place in places
+    }
 
-    found = await asyncio.gather(*(search.search("issues", tools) for tools in (TOOLS["github"], TOOLS["linear"]) * 5))
+    found = await asyncio.gather(*(search.search("thing 7", given[place]) for place in places * 3))
 
-    assert [one[0].description for one in found] == [
-        "List the issues of a repository",
-        "List the issues of a project",
-    ] * 5
+    assert [tools[0].name for tools in found] == ["here_7", "there_7"] * 3
 
 
 async def test_what_a_manager_gives_can_be_searched_further(tmp_path: Path) -> None:

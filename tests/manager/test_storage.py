@@ -129,6 +129,7 @@ async def test_an_export_goes_into_another_store_whole_and_runs_there(tmp_path: 
             await hub.mount(served("github"))
             found = await ana.storage.import_(sealed, "passphrase")
             assert found.added == ["user ana", "server linear", "server ana/git", "thread ana/t"]
+            assert len(await (await ana.get_or_create_connection("linear")).list_tools()) == 2
             assert (await ana.storage.get_user_config("ana")).servers == (secret,)
             assert [tool.name for tool in await ana.get_thread_tools("t")] == ["git__showLog"]
             assert json.loads(await ana.storage.export()) == json.loads(plain)

@@ -102,13 +102,9 @@ class McpProxyTool:
 
         A `caller` that the tool does not allow is refused, before anything is sent.
         """
+        self._check(caller)
         await self.load()
-        if caller not in self.allowed_callers:
-            raise RefusedError(
-                f"Tool {self.name!r} may not be called by {caller!r}.",
-                status=403,
-                hint=f"It may be called by: {', '.join(self.allowed_callers) or 'nobody'}.",
-            )
+        self._check(caller)  # its server may have changed its mind
         began = time.monotonic()
         try:
             return await self._registry.hub.call(
@@ -116,6 +112,14 @@ class McpProxyTool:
             )
         finally:
             self._registry.called(self, time.monotonic() - began)
+
+    def _check(self, caller: str) -> None:
+        if caller not in self.allowed_callers:
+            raise RefusedError(
+                f"Tool {self.name!r} may not be called by {caller!r}.",
+                status=403,
+                hint=f"It may be called by: {', '.join(self.allowed_callers) or 'nobody'}.",
+            )
 
     async def load(self) -> None:
         """Be as the tool is now: it may be named otherwise, or described more fully, than when it was found."""
