@@ -62,7 +62,7 @@ async def test_setting_a_configuration_changes_what_differs_and_nothing_if_one_s
             await storage.get_user_config("")
 
 
-async def test_limits_of_a_user_are_set_and_enforced(tmp_path: Path) -> None:
+async def test_limits_of_a_user_are_checked_and_kept_and_calls_are_counted(tmp_path: Path) -> None:
     async with house(tmp_path, "git", "linear") as hub, manager(hub) as ana:
         with pytest.raises(NotFoundError, match="no user 'ana'"):
             await ana.storage.set_user_config("ana", McpUserConfig("ana", cost_limits={"calls_per_hour": 1}))
