@@ -243,14 +243,20 @@ class Hub:
         return await self.relay.apply(config)
 
     async def register_server(
-        self, spec: ServerSpec | Mapping[str, Any], scope: ServerScope = "app", user: str = ""
+        self,
+        spec: ServerSpec | Mapping[str, Any],
+        scope: ServerScope = "app",
+        user: str = "",
+        *,
+        replace: bool = True,
     ) -> Registration:
         """Take in a server for everybody, or as a user's own, or change it; it is there after a restart too.
 
-        A mapping has the options of `[servers.NAME]`, `name`, and what is said of a server besides (`About`).
+        A mapping has the options of `[servers.NAME]`, `name`, and what is said of a server besides (`About`). With
+        `replace=False` one that is there already is a `ConfigError`.
         """
         wanted = written(spec) if isinstance(spec, ServerSpec) else spec
-        return await self._register(wanted, _owner(scope, user))
+        return await self._register(wanted, _owner(scope, user), replace=replace)
 
     async def update_server(
         self, name: str, changes: Mapping[str, Any], scope: ServerScope = "app", user: str = "", *, version: int = 0
@@ -264,10 +270,12 @@ class Hub:
         """Take a registered server out, with its connections."""
         await self.relay.tenants.unregister(name, user=_owner(scope, user))
 
-    async def _register(self, wanted: Mapping[str, Any], user: str, version: int = 0) -> Registration:
+    async def _register(
+        self, wanted: Mapping[str, Any], user: str, version: int = 0, *, replace: bool = True
+    ) -> Registration:
         most = self.config.limits.servers if user else 0
         return await self.relay.tenants.register(
-            wanted, user=user, version=version, most=most, taken=self.relay.configured()
+            wanted, user=user, version=version, most=most, taken=self.relay.configured(), replace=replace
         )
 
     def thread(self, id: str, user: str = "") -> HubThread:

@@ -237,9 +237,7 @@ class Relay:
 
     async def find(self, query: str | Sequence[str], snapshot: Snapshot, scope: Scope, **criteria: Any) -> list[Found]:
         """The tools in a caller's snapshot that fit a prompt best, or each of several queries."""
-        return await self._searching.find(
-            query, snapshot, newest=self.snapshot, user=scope.user, thread=scope.thread or scope.session, **criteria
-        )
+        return await self._searching.find(query, snapshot, newest=self.snapshot, scope=scope, **criteria)
 
     async def _find(
         self, call: Call, query: str, snapshot: Snapshot, limit: int, strategy: SearchStrategy | None = None
@@ -276,10 +274,11 @@ class Relay:
         self._hearers.append(listener)
         return lambda: self._hearers.remove(listener) if listener in self._hearers else None
 
-    def follow(self, follower: Callable[[Snapshot], None]) -> None:
-        """Have every snapshot from now on, and the present one."""
+    def follow(self, follower: Callable[[Snapshot], None]) -> Callable[[], None]:
+        """Have every snapshot from now on, and the present one; call what is returned to stop."""
         self._followers.append(follower)
         follower(self.snapshot)
+        return lambda: self._followers.remove(follower) if follower in self._followers else None
 
     def notify_session(self, session: str, method: str, params: bytes) -> None:
         """Tell the servers on the connections of a session something, such as that its roots changed."""
@@ -352,7 +351,7 @@ class Relay:
         self._routes.learn(snapshot)
         self._news.set()
         self.history.follow(snapshot)
-        for follower in self._followers:
+        for follower in tuple(self._followers):
             follower(snapshot)
 
     def _options(self, server: str, tool: str) -> ToolOptions:

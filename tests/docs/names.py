@@ -27,6 +27,12 @@ GROUPS = {
         "Registration HubThread Thread ThreadStatistics ServerRegistered ServerUnregistered ThreadChanged LimitReached "
         "LimitNear CredentialRefused",
     ),
+    "Under ART's names": (
+        "manager.md",
+        "McpManagerV2 McpManagerV2Config McpRegistry McpContextManager McpStorage ToolSearchService McpProxyTool "
+        "McpServerConfig McpConnection McpToolDefinition McpServerStatus McpServerConnection McpAppConfig "
+        "McpUserConfig ScoredTool",
+    ),
     "Configuration": (
         "configuration.md",
         "Config ServerSpec GatewayConfig GroupSpec ProfileSpec MiddlewareSection CacheSection RouterSection "

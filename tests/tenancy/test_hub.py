@@ -161,3 +161,27 @@ async def test_who_is_given_the_name_of_somebody_gone_has_nothing_of_theirs(tmp_
         assert await tools(hub, "t", "ana") == ALL
         assert hub.relay.tallies.of("ana").total().calls == 0
         assert "mine" not in str(hub.servers())
+
+
+async def test_a_threads_search_strategy_is_the_one_that_it_is_searched_by(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as hub:
+        pattern = "^r..d_n..e$"
+        await hub.thread("t1", "ana").set_overrides(search_strategy="regex")
+
+        found = await hub.find(pattern, user="ana", thread="t1")
+
+        assert {one.tool.name for one in found} == {"read_note"}
+        assert await hub.find(pattern, user="ana", thread="t1", strategy="bm25") == []
+        assert await hub.find(pattern, user="ana", thread="t2") == []
+
+
+async def test_a_server_that_is_there_is_replaced_unless_a_new_one_is_wanted(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as hub:
+        spec = {"name": "far", "url": "http://127.0.0.1:9/mcp"}
+        await hub.register_server(spec, replace=False)
+
+        with pytest.raises(ConfigError, match="already is a server 'far'"):
+            await hub.register_server({**spec, "timeout": 3.0}, replace=False)
+
+        assert (await hub.relay.tenancy.servers.get("", "far")).version == 1
+        assert (await hub.register_server({**spec, "timeout": 3.0})).version == 2

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from operator import is_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
 from trunkline.config.options import SearchSection, SearchStrategy
 from trunkline.errors import ProtocolError, UnreachableError
+from trunkline.identity import EVERYONE, Scope
 from trunkline.model import EMPTY_SNAPSHOT, Entry, Kind, Offer, PerOffer, Snapshot
 from trunkline.search.usage import Learned
 from trunkline.tasks import Tasks, in_slices
@@ -124,11 +125,11 @@ class ToolSearch:
         servers: Collection[str] = (),
         safety: Safety | None = None,
         askable: bool = True,
-        user: str = "",
-        thread: str = "",
+        scope: Scope = EVERYONE,
         strategy: SearchStrategy | None = None,
     ) -> list[Found]:
         """The tools of a snapshot that fit best, when all that the newest has is indexed; none if nothing does."""
+        strategy = strategy or cast("SearchStrategy | None", scope.overrides.search_strategy or None)
         if (
             strategy is not None
             and "regex" in (strategy, self._section.strategy)
@@ -145,7 +146,7 @@ class ToolSearch:
             self._deepened = True
             self._work.append(self._tasks.start(self._deepen(index), name="meanings of tools"))
         wanted = self._admitted(index, among, servers, safety, askable)
-        boost = self._learned.boost(user, thread) if self._section.learn else None
+        boost = self._learned.boost(scope.user, scope.thread or scope.session) if self._section.learn else None
         hits = await index.finder.find(
             query, limit=limit, min_score=min_score, only=wanted, boost=boost, strategy=strategy
         )

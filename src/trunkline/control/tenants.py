@@ -72,14 +72,21 @@ class Tenants:
             self._turns.pop(user, None)
 
     async def register(
-        self, wanted: Mapping[str, Any], *, user: str = "", version: int = 0, most: int = 0, taken: Collection[str] = ()
+        self,
+        wanted: Mapping[str, Any],
+        *,
+        user: str = "",
+        version: int = 0,
+        most: int = 0,
+        taken: Collection[str] = (),
+        replace: bool = True,
     ) -> Registration:
         """Take in a server, or change it; everything of it is checked before anything is kept."""
         name = str(wanted.get("name", ""))
         if not user and name in taken:
             hint = "Choose another name, or change the file."
             raise ConfigError(f"There is a server or a group {name!r} in the configuration.", hint=hint)
-        made = await self._servers.put(wanted, user=user, version=version, most=most)
+        made = await self._servers.put(wanted, user=user, version=version, most=most, replace=replace)
         await self.change(user)
         self._events.emit(ServerRegistered(made))
         return made

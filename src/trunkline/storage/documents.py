@@ -93,6 +93,12 @@ async def count(store: Store, noun: Noun, owner: str) -> int:
     return int(row[0])
 
 
+async def owners(store: Store) -> list[str]:
+    """Everybody who has something, by name."""
+    rows = await store.fetch("SELECT DISTINCT owner FROM documents WHERE owner <> '' ORDER BY owner")
+    return [str(row[0]) for row in rows]
+
+
 def _document(row: Row) -> Document:
     noun, owner, name, content, sealed, version, created, updated = row
     return Document(noun, owner, name, msgspec.json.decode(content), bytes(sealed), version, created, updated)

@@ -31,6 +31,7 @@ SECRET = ("env", "headers")
 """Options whose values may be secret."""
 
 ServerScope = Literal["app", "user"]
+TrustLevel = Literal["", "verified", "community", "unverified"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class About:
 
     display_name: str = ""
     description: str = ""
-    trust_level: Literal["", "verified", "community", "unverified"] = ""
+    trust_level: TrustLevel = ""
     tags: tuple[str, ...] = ()
 
 
@@ -107,17 +108,21 @@ class Servers:
         _, found = await self._find(user, name)
         return {**found.content, **await self.secrets_of(found)}
 
-    async def put(self, wanted: Mapping[str, Any], *, user: str = "", version: int = 0, most: int = 0) -> Registration:
-        """Keep a server, or its next version, after all of it was checked."""
+    async def put(
+        self, wanted: Mapping[str, Any], *, user: str = "", version: int = 0, most: int = 0, replace: bool = True
+    ) -> Registration:
+        """Keep a server, or its next version, after all of it was checked; a new one, where none is replaced."""
         checked = self.checked(wanted, user)
         store, name = await self._store(), checked.document.name
-        before = await documents.find(store, "server", user, name)
+        before = await documents.find(store, "server", user, name) if replace else None
         if before is None and most and await documents.count(store, "server", user) >= most:
             raise ConfigError(f"There are {most} servers already.", hint="Remove one first.")
         known = version or (before.version if before is not None else 0)
         async with store.changing("server", user, name) as session:
             document = dataclasses.replace(checked.document, version=known)
             made = await self.put_in(session, dataclasses.replace(checked, document=document))
+        if made is None and not replace:
+            raise ConfigError(f"There already is a server {name!r}.", hint="Use `update_server` to change it.")
         if made is None:
             what = f"Server {name!r} was changed by somebody else."
             raise VersionConflictError(what, hint="Look, and try again.")

@@ -11,12 +11,10 @@ from trunkline.errors import NotFoundError, RefusedError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route
 from trunkline.gateway.api.status import described, views_of
 from trunkline.identity import server_id, unit_name
-from trunkline.tenancy.servers import Registration, check_member_server
+from trunkline.tenancy.servers import Registration, TrustLevel, check_member_server
 
 if TYPE_CHECKING:
     from trunkline.relay import Relay
-
-TrustLevel = Literal["", "verified", "community", "unverified"]
 
 
 class WantedServer(Body, frozen=True, omit_defaults=True):

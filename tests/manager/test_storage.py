@@ -1,0 +1,209 @@
+"""What is kept, under ART's names: what its storage promises, and what it got wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.manager.house import house, manager, served, somewhere
+from trunkline import McpAppConfig, McpConnection, McpServerConfig, McpUserConfig, Thread
+from trunkline.errors import ConfigError, NotFoundError
+from trunkline.identity import Overrides
+
+SECRET = {"Authorization": "Bearer hush-hush-token"}
+
+
+def nowhere(id: str, **fields: Any) -> McpServerConfig:
+    """A server that nobody can reach."""
+    return McpServerConfig(id, McpConnection("http://127.0.0.1:9/mcp"), defer_loading=False, **fields)
+
+
+async def test_configurations_of_app_and_users_are_kept_apart_and_run_at_once(tmp_path: Path) -> None:
+    async with somewhere(tmp_path / "far", "git", "linear") as far:
+        async with house(tmp_path / "hub", "github") as hub, manager(hub) as ana:
+            storage = ana.storage
+            await storage.init()
+            await storage.set_app_config(McpAppConfig((far["git"],)))
+            await storage.set_user_config("ana", McpUserConfig("ana", (far["linear"],)))
+
+            assert (await ana.registry.get_server_status("git", "bob")).status == "connected"
+            assert set(await storage.get_deferred_tools("ana")) >= {"git__showLog", "linear__addComment"}
+            assert "linear__addComment" not in await storage.get_deferred_tools("bob")
+        async with house(tmp_path / "hub", "github") as hub, manager(hub) as ana:
+            assert (await ana.storage.get_app_config()).servers == (far["git"],)
+            assert (await ana.storage.get_user_config("ana")).servers == (far["linear"],)
+            assert (await ana.storage.get_user_config("bob")).servers == ()
+            assert await ana.storage.list_user_ids() == ["ana"]
+
+
+async def test_setting_a_configuration_changes_what_differs_and_nothing_if_one_server_is_wrong(tmp_path: Path) -> None:
+    async with house(tmp_path, "github") as hub, manager(hub) as ana:
+        storage = ana.storage
+        one, two = nowhere("one", tags=("a",)), nowhere("two", description="d", timeout=3.0)
+        await storage.set_app_config(McpAppConfig((one, two)))
+
+        changed = dataclasses.replace(two, description="e")
+        await storage.set_app_config(McpAppConfig((one, changed, nowhere("three"))))
+        for wrong in (nowhere("x y"), dataclasses.replace(one, type="stdio"), one):
+            with pytest.raises(ConfigError):
+                await storage.set_app_config(McpAppConfig((changed, one, wrong)))
+
+        kept = await storage.get_app_config()
+        assert kept.servers == (one, nowhere("three"), changed)
+        versions = [(await hub.relay.tenancy.servers.get("", name)).version for name in ("one", "two", "three")]
+        assert versions == [1, 2, 1]
+        with pytest.raises(ConfigError, match="configuration of 'bob'"):
+            await storage.set_user_config("ana", McpUserConfig("bob"))
+        with pytest.raises(ConfigError, match="Whose"):
+            await storage.get_user_config("")
+
+
+async def test_limits_of_a_user_are_checked_and_kept_and_calls_are_counted(tmp_path: Path) -> None:
+    async with house(tmp_path, "git", "linear") as hub, manager(hub) as ana:
+        with pytest.raises(NotFoundError, match="no user 'ana'"):
+            await ana.storage.set_user_config("ana", McpUserConfig("ana", cost_limits={"calls_per_hour": 1}))
+        await hub.relay.tenancy.people.add_user("ana")
+
+        await ana.storage.set_user_config("ana", McpUserConfig("ana", cost_limits={"calls_per_hour": 1}))
+        with pytest.raises(ConfigError, match="no limit 'dances'"):
+            await ana.storage.set_user_config("ana", McpUserConfig("ana", cost_limits={"dances": 1}))
+
+        assert (await ana.storage.get_user_config("ana")).cost_limits == {"calls_per_hour": 1}
+        await (await ana.get_thread_tools("t"))[0].execute()
+        assert (await ana.storage.get_user_config("ana")).total_calls == 1
+
+
+async def test_threads_are_kept_for_each_user(tmp_path: Path) -> None:
+    async with house(tmp_path, "git", "linear") as hub, manager(hub) as ana:
+        storage = ana.storage
+        assert await storage.get_thread_config("t", "ana") is None
+        said = Thread("t", servers=("git",), overrides=Overrides(timeout=5.0, limits=(("calls_per_hour", 3.0),)))
+
+        await storage.set_thread_config("t", said, "ana")
+        await storage.set_thread_config("u", said, "ana")
+
+        kept = await storage.get_thread_config("t", "ana")
+        assert kept is not None
+        assert (kept.servers, kept.overrides, kept.user) == (said.servers, said.overrides, "ana")
+        assert await storage.list_thread_ids("ana") == ["t", "u"]
+        assert await storage.list_thread_ids("bob") == []
+        with pytest.raises(NotFoundError):
+            await storage.set_thread_config("t", Thread("t", servers=("gitlab",)), "ana")
+        await storage.delete_thread_config("t", "ana")
+        await storage.delete_thread_config("t", "ana")
+        assert await storage.list_thread_ids("ana") == ["u"]
+
+
+async def test_deferred_tools_are_searched_among_what_the_user_has(tmp_path: Path) -> None:
+    async with somewhere(tmp_path / "far", "git") as far, house(tmp_path / "hub", "linear") as hub, manager(hub) as ana:
+        await ana.register_server(far["git"])
+
+        found = await ana.storage.search_deferred_tools("history of commits", user_id="ana")
+
+        assert [tool.name for tool in found] == ["git__showLog"]
+        assert [tool.name for tool in await ana.storage.get_deferred_tools_for_server("git", "ana")] == ["git__showLog"]
+        assert await ana.storage.search_deferred_tools("history of commits", user_id="bob") == []
+        with pytest.raises(NotFoundError):
+            await ana.storage.get_deferred_tools_for_server("git", "bob")
+
+
+async def test_an_export_goes_into_another_store_whole_and_runs_there(tmp_path: Path) -> None:
+    async with somewhere(tmp_path / "far", "git", "linear") as far:
+        secret = dataclasses.replace(far["git"], connection=McpConnection(far["git"].connection.url, SECRET))
+        async with house(tmp_path / "one") as hub, manager(hub) as ana:
+            await hub.mount(served("github"))
+            await ana.register_server(secret)
+            await ana.register_server(far["linear"], "app")
+            await ana.set_thread_servers("t", ["git"])
+            with pytest.raises(ConfigError, match=r"things of 'ana', who is no user"):
+                await ana.storage.export()
+            await hub.relay.tenancy.people.add_user("ana")
+            plain, sealed = await ana.storage.export(), await ana.storage.export("passphrase")
+            assert "hush" not in plain + sealed
+
+        async with house(tmp_path / "two") as hub, manager(hub) as ana:
+            await hub.mount(served("github"))
+            found = await ana.storage.import_(sealed, "passphrase")
+            assert found.added == ["user ana", "server linear", "server ana/git", "thread ana/t"]
+            assert len(await (await ana.get_or_create_connection("linear")).list_tools()) == 2
+            assert (await ana.storage.get_user_config("ana")).servers == (secret,)
+            assert [tool.name for tool in await ana.get_thread_tools("t")] == ["git__showLog"]
+            assert json.loads(await ana.storage.export()) == json.loads(plain)
+            for wrong in ("", "[]", "{}", plain.replace('"version": 1', '"version": 9')):
+                with pytest.raises(ConfigError):
+                    await ana.storage.import_(wrong)
+            await ana.storage.clear()
+            assert (await ana.storage.get_app_config()).servers == ()
+            assert (await ana.storage.get_user_config("ana")).servers == ()
+            assert await ana.storage.list_thread_ids("ana") == []
+
+
+async def test_deleting_a_users_configuration_leaves_everybody_elses(tmp_path: Path) -> None:
+    async with house(tmp_path, "git") as hub, manager(hub) as ana:
+        for user in ("ana", "bob"):
+            await ana.registry.register_server(dataclasses.replace(nowhere("mine"), defer_loading=True), "user", user)
+            await ana.context_manager.set_thread_overrides("t", user, timeout=5.0)
+
+        await ana.storage.delete_user_config("ana")
+
+        assert await ana.storage.list_user_ids() == ["bob"]
+        assert len((await ana.storage.get_user_config("bob")).servers) == 1
+        assert await ana.storage.list_thread_ids("bob") == ["t"]
+
+
+# What the original got wrong.
+
+
+async def test_credentials_are_never_in_plain_text_on_the_disk(tmp_path: Path) -> None:
+    async with house(tmp_path, "git") as hub, manager(hub) as ana:
+        config = dataclasses.replace(nowhere("x"), connection=McpConnection("http://127.0.0.1:9/mcp", SECRET))
+        await ana.register_server(config)
+
+        kept = await ana.registry.get_server("x", "ana")
+
+    assert kept is not None
+    assert kept.connection.headers == SECRET
+    names = {path.name: path for path in _files(tmp_path)}
+    assert "trunkline.db" in names
+    assert [name for name, path in names.items() if b"hush-hush" in path.read_bytes()] == []
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+async def test_credentials_belong_to_one_user_and_one_server_however_they_are_named(tmp_path: Path) -> None:
+    async with house(tmp_path, "git") as hub, manager(hub) as ana:
+        for user, id, value in (("a.b", "c", "one"), ("a", "b.c", "two")):
+            connection = McpConnection("http://127.0.0.1:9/mcp", {"X-Key": value})
+            config = McpServerConfig(id, connection, defer_loading=True)
+            await ana.registry.register_server(config, "user", user)
+        with pytest.raises(ConfigError, match="cannot be a user's name"):
+            await hub.relay.tenancy.people.add_user("a:b")
+        with pytest.raises(ConfigError, match="cannot be a server's name"):
+            await ana.registry.register_server(nowhere("b:c"), "user", "a")
+
+        kept = [await ana.registry.get_server(id, user) for user, id in (("a.b", "c"), ("a", "b.c"))]
+        assert [one.connection.headers["X-Key"] for one in kept if one] == ["one", "two"]
+
+        store = await hub.relay.tenancy.store()
+        await store.fetch(
+            "UPDATE documents SET sealed = (SELECT sealed FROM documents WHERE owner = 'a') WHERE owner = 'a.b'"
+        )
+        with pytest.raises(ConfigError, match="secrets of server 'c' were changed"):
+            await ana.registry.get_server("c", "a.b")
+
+
+async def test_credentials_go_with_their_server(tmp_path: Path) -> None:
+    async with house(tmp_path, "git") as hub, manager(hub) as ana:
+        config = dataclasses.replace(nowhere("x"), connection=McpConnection("http://127.0.0.1:9/mcp", SECRET))
+        await ana.register_server(config)
+
+        await ana.unregister_server("x")
+
+        rows = await (await hub.relay.tenancy.store()).fetch("SELECT name FROM documents")
+        assert rows == []
