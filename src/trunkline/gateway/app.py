@@ -15,6 +15,7 @@ from trunkline.gateway.api import openapi, people, servers, status, threads, too
 from trunkline.gateway.api.routes import PATH as API
 from trunkline.gateway.api.routes import Api, error_body
 from trunkline.gateway.guard import Guard
+from trunkline.gateway.mcp.asking import Asking
 from trunkline.gateway.mcp.errors import error_of, status_of
 from trunkline.gateway.mcp.legacy import LegacyEdge
 from trunkline.gateway.mcp.lists import Lists
@@ -68,12 +69,13 @@ class App:
         self._relay, self._guard, self._pages = relay, doors.guard, doors.pages
         self._subscribers = Subscribers(relay)
         lists = Lists(gateway.page_size, relay.savings)
-        self._modern = ModernEdge(relay, lists, tasks, self._subscribers)
+        self._asking = Asking(relay)
+        self._modern = ModernEdge(relay, lists, tasks, self._subscribers, self._asking)
         self.legacy = LegacyEdge(relay, gateway, doors.sessions, lists, tasks, self._subscribers)
         routes = [
             *status.routes(relay),
             *servers.routes(relay),
-            *tools.routes(relay),
+            *tools.routes(relay, self._asking),
             *people.routes(relay.tenancy.people),
             *threads.routes(relay.tenancy.threads, relay.config.limits.servers_per_thread),
         ]

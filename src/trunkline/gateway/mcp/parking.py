@@ -55,6 +55,14 @@ class Parking:
         """A server's own state, bound to the user it was made for."""
         return self._sealed(_WRAPPED + state, call)
 
+    def opens(self, state: str, call: Call) -> bool:
+        """Whether a state was made for this user and this request."""
+        try:
+            self._seal.open(state, _context(call))
+        except ValueError:
+            return False
+        return True
+
     def claim(self, state: str, call: Call, check: Callable[[Parked], None]) -> Parked | bytes | None:
         """The live call that a state stands for, taken out; or the server's own state; `None`: send the call anew.
 
