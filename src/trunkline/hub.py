@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 from trunkline.call.middleware.chain import ToolMiddleware
 from trunkline.call.stages.middleware import result_of
+from trunkline.callers import Edge
 from trunkline.config.options import Config, SearchStrategy, ServerSpec
 from trunkline.config.reading import find_file, load
 from trunkline.control.history import History
@@ -22,7 +23,7 @@ from trunkline.identity import Scope
 from trunkline.model import Call, Entry, Kind, ServerView, Snapshot, View
 from trunkline.questions.bridge import AnswerHandler, LocalAnswers
 from trunkline.questions.manager import ElicitationManager
-from trunkline.relay import Edge, Relay, open_relay
+from trunkline.relay import Relay, open_relay
 from trunkline.tenancy.limits import LimitNear, LimitReached
 from trunkline.tenancy.servers import Registration, ServerScope, written
 from trunkline.tenancy.tenancy import Tenancy, open_tenancy

@@ -31,7 +31,7 @@ def notes(id: str, said: str) -> MCPServerBase:
         """Delete a note."""
         return f"deleted {said}"
 
-    server.register_tool(read_note, annotations=Annotations(read_only_hint=True))
+    server.register_tool(read_note, annotations=Annotations(read_only_hint=True, volatile_hint=False))
     server.register_tool(delete_note, annotations=Annotations(read_only_hint=False, destructive_hint=True))
     return server
 

@@ -101,3 +101,18 @@ async def test_a_question_is_not_answered_from_where_its_tool_does_not_exist(
 
         assert (hidden[0], hidden[1]["error"]["code"]) == (404, "unknown-name")
         assert at.done == []
+
+
+@pairs(caller="modern", transport="http")
+async def test_who_is_given_the_name_of_somebody_gone_answers_none_of_their_questions(
+    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair
+) -> None:
+    async with open_shop(tmp_path, http, pair) as (at, admin):
+        told = await asked(Admin(at.opened, http, await admin.key("ana")), at)
+        assert at.open_things()["parked"] == (pair.server == "legacy")
+        await admin("DELETE", "users/ana")
+        await at.nothing_is_left()
+
+        other = Admin(at.opened, http, await admin.key("ana"))
+        assert (await other("POST", CALL, yes(told, at.args("tea"))))[0] == 404
+        assert at.done == []

@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from trunkline.callers import Edge
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import RefusedError, StoreError, TrunklineError
 from trunkline.gateway import local_api, pages
@@ -26,7 +27,7 @@ from trunkline.gateway.pages import AnswerPages
 from trunkline.gateway.request import JSON, Headers, Request
 from trunkline.identity import Scope
 from trunkline.model import State
-from trunkline.relay import Edge, Relay
+from trunkline.relay import Relay
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.tenancy.tenancy import Tenancy
 from trunkline.wire.envelope import Message, error_object, read_caller_message, read_params, write_error
@@ -137,6 +138,8 @@ class App:
 
         self.legacy.end(is_gone)
         self._subscribers.drain(is_gone)
+        if not key:
+            self._asking.forget_user(user)
 
     async def _local(self, request: Request) -> None:
         if not self._guard.is_local(request.headers):
@@ -242,7 +245,7 @@ async def open_app(relay: Relay, gateway: GatewayConfig, doors: Doors) -> AsyncG
 
 def _same_rights(scope: Scope, now: Scope) -> bool:
     """Whether a scope, which may be in a thread, is still what its key gives."""
-    same = (scope.user, scope.role, scope.limits) == (now.user, now.role, now.limits)
+    same = (scope.person, scope.role, scope.limits) == (now.person, now.role, now.limits)
     return same and scope.rules[: len(now.rules)] == now.rules and (not now.profile or scope.profile == now.profile)
 
 

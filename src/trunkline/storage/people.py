@@ -52,6 +52,8 @@ class Key:
     """Milliseconds since the epoch; 0 for never."""
 
 
+GONE = "gone "
+"""What the news of a user say who was removed, and by whom: somebody else may have the name already."""
 _USER = "name, role, limits, version, created, updated"
 _KEY = "id, owner, label, rights, created, expires"
 
@@ -77,9 +79,9 @@ async def update_user(store: Store, user: User) -> User | None:
     return _user(rows[0]) if rows else None
 
 
-async def remove_user(store: Store, name: str) -> bool:
+async def remove_user(store: Store, name: str, *, by: str = "") -> bool:
     """Forget a user with all that is theirs; false when there is none."""
-    async with store.changing("user", name, "") as session:
+    async with store.changing("user", name, GONE + by) as session:
         await session.fetch("DELETE FROM documents WHERE owner = ?", name)
         await session.fetch("DELETE FROM spent WHERE owner = ?", name)
         return bool(await session.fetch("DELETE FROM users WHERE name = ? RETURNING name", name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -47,6 +48,8 @@ class People:
         self._refused: OrderedDict[bytes, None] = OrderedDict()
         self._listeners: list[Changed] = []
         self._additions = 0
+        self._mark = secrets.token_hex(8)
+        """On the news of whom we removed ourselves: when they come, there may be somebody else of that name."""
         self.anybody = False
         """Whether there is a user; then everyone wants a key."""
 
@@ -127,7 +130,7 @@ class People:
 
     async def remove_user(self, name: str) -> None:
         """Forget somebody with all that is theirs; whatever they have open ends."""
-        if not self._is_open() or not await stored.remove_user(await self._store(), name):
+        if not self._is_open() or not await stored.remove_user(await self._store(), name, by=self._mark):
             raise _no_user(name)
         self._tell(name, "", None)
         await self._look()
@@ -180,6 +183,9 @@ class People:
         for change in changes or ():
             if change.noun == "key":
                 await self._recheck(change.name)
+            elif change.noun == "user" and change.name.startswith(stored.GONE):
+                if change.name != stored.GONE + self._mark:
+                    self._tell(change.owner, "", None)
             elif change.noun == "user":
                 await self._recheck_user(change.owner)
         if changes is None or any(change.noun == "user" for change in changes):
@@ -193,12 +199,9 @@ class People:
             self.anybody = found
 
     async def _recheck_user(self, user: str) -> None:
-        """Somebody was changed, or is gone."""
-        keys = await stored.list_keys(await self._store(), user)
-        for key in keys:
+        """Somebody was changed."""
+        for key in await stored.list_keys(await self._store(), user):
             await self._recheck(key.id)
-        if not keys:
-            self._tell(user, "", None)
 
     async def _recheck(self, id: str) -> None:
         """A key was changed, or is gone: whoever was let in with it is let in anew."""
@@ -251,7 +254,15 @@ def scope_of(user: User, key: Key) -> Scope:
     limits = tuple(sorted(user.limits.items()))
     # An admin's key that may not do everything is no admin's: with it, one could be made that may.
     role = "member" if user.role == "admin" and (rules or rights.profile) else user.role
-    return Scope(user=user.name, key=key.id, role=role, rules=rules, limits=limits, profile=rights.profile)
+    return Scope(
+        user=user.name,
+        joined=user.created,
+        key=key.id,
+        role=role,
+        rules=rules,
+        limits=limits,
+        profile=rights.profile,
+    )
 
 
 def _role(role: str) -> Role:

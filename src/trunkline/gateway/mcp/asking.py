@@ -40,6 +40,10 @@ class Asking:
         """Whether a state was given out for this call, to this user; a server's own may be any."""
         return self._parking.opens(state, call) if is_ours(state) else not call.scope.user
 
+    def forget_user(self, user: str) -> None:
+        """Somebody is gone: their calls wait no longer."""
+        self._parking.close(user)
+
     async def reply(self, call: Call) -> Reply:
         """The call's outcome in this era: what a legacy server asks meanwhile becomes a result that asks the caller."""
         state = read_string(call.params.get("requestState", b""))
