@@ -77,6 +77,10 @@ class Callers:
             await self.welcome(scope)
         return scope
 
+    def wants_user(self, user: str) -> bool:
+        """Whether somebody has to be in the store before anything is kept for them: not those whom the file names."""
+        return bool(user) and user not in self._config().gateway.users
+
     # What they have.
 
     def view(self, scope: Scope = EVERYONE) -> View:

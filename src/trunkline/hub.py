@@ -254,8 +254,8 @@ class Hub:
     ) -> Registration:
         """Change some of a registered server; with a version, only if nobody else did meanwhile."""
         owner = _owner(scope, user)
-        kept = await self.relay.tenancy.servers.wanted(owner, name)
-        return await self._register({**kept, **changes, "name": name}, owner, version)
+        kept, now = await self.relay.tenancy.servers.wanted(owner, name)
+        return await self._register({**kept, **changes, "name": name}, owner, version or now)
 
     async def unregister_server(self, name: str, scope: ServerScope = "app", user: str = "") -> None:
         """Take a registered server out, with its connections."""
@@ -264,7 +264,12 @@ class Hub:
     async def _register(self, wanted: Mapping[str, Any], user: str, version: int = 0) -> Registration:
         most = self.config.limits.servers if user else 0
         return await self.relay.tenants.register(
-            wanted, user=user, version=version, most=most, taken=self.relay.configured()
+            wanted,
+            user=user,
+            version=version,
+            most=most,
+            taken=self.relay.configured(),
+            of_user=self.relay.tenancy.people.anybody and self.relay.wants_user(user),
         )
 
     def thread(self, id: str, user: str = "") -> HubThread:

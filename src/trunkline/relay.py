@@ -90,7 +90,7 @@ class Relay:
         seen = self._registry, self._fleet, self._views, self._own_lists
         self._callers = callers = Callers(lambda: self.config, tenancy, self.tenants, seen)
         self.knows, self.welcome, self.settle = callers.knows, callers.welcome, callers.settle
-        self.scope_of, self.in_thread = callers.scope_of, callers.in_thread
+        self.scope_of, self.in_thread, self.wants_user = callers.scope_of, callers.in_thread, callers.wants_user
         self.view, self.view_for, self.listed_for = callers.view, callers.view_for, callers.listed_for
         following = Following(callers, self._fleet, self._own_lists, self.own_subscriptions, self._links)
         self.watch, self.unwatch = following.watch, following.unwatch

@@ -14,7 +14,7 @@ from tests.tenancy.test_access import notes, open_house
 from tests.tenancy.test_people import Admin
 from trunkline.config.tenancy import LimitsSection
 from trunkline.gateway.serve import Gateway
-from trunkline.storage.people import GONE, User, add_user, remove_user
+from trunkline.storage.people import User, add_user, remove_user
 from trunkline.storage.store import open_store, place_of
 from trunkline.tenancy.limits import Limiter
 
@@ -138,14 +138,17 @@ async def test_a_session_of_the_next_one_outlives_the_news_that_the_last_is_gone
         session = LegacyCaller(opened.url, http)
         session.headers["authorization"] = f"Bearer {key}"
         await session.open()
+        async with open_store(place_of("", tmp_path)) as elsewhere:
+            await add_user(elsewhere, User("eve"))  # news come in their order
         heard: list[Any] = []
 
         async def hear(changes: Any) -> None:
             heard.extend(changes or ())
 
         opened.hub.relay.tenancy.on_change(hear)
-        await until(lambda: any(change.name.startswith(GONE) for change in heard))
+        await until(lambda: heard)
 
+        assert [change.owner for change in heard] == ["eve"]
         assert (await session.request("tools/list")).status == 200
 
 

@@ -25,7 +25,7 @@ from trunkline.gateway.mcp.sessions import Sessions
 from trunkline.gateway.mcp.subscribers import Subscribers
 from trunkline.gateway.pages import AnswerPages
 from trunkline.gateway.request import JSON, Headers, Request
-from trunkline.identity import Scope
+from trunkline.identity import Scope, unit_name
 from trunkline.model import State
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks, open_tasks
@@ -77,8 +77,8 @@ class App:
             *status.routes(relay),
             *servers.routes(relay),
             *tools.routes(relay, self._asking),
-            *people.routes(relay.tenancy.people),
-            *threads.routes(relay.tenancy.threads, relay.config.limits.servers_per_thread),
+            *people.routes(relay.tenancy.people, self._known),
+            *threads.routes(relay.tenancy.threads, lambda: relay.config),
         ]
         self.api = Api([*routes, openapi.route(routes)])
         relay.tenancy.people.on_change(self._admissions_changed)
@@ -140,6 +140,12 @@ class App:
         self._subscribers.drain(is_gone)
         if not key:
             self._asking.forget_user(user)
+
+    async def _known(self, user: str) -> people.Known:
+        """What a user's keys may name."""
+        config = self._relay.config
+        own = [unit_name(one.spec.name) for one in await self._relay.tenancy.servers.of(user)]
+        return people.Known(config.profiles, {*config.servers, *config.groups, *own})
 
     async def _local(self, request: Request) -> None:
         if not self._guard.is_local(request.headers):

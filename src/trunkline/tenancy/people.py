@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ from datetime import UTC, datetime
 from trunkline.errors import ConfigError, NotFoundError, VersionConflictError
 from trunkline.identity import Rule, Scope
 from trunkline.storage import people as stored
-from trunkline.storage.people import ROLES, Key, Rights, Role, User
+from trunkline.storage.people import ROLES, Key, Rights, Role, User, no_user
 from trunkline.storage.store import Change, Store, now
 from trunkline.tenancy.keys import KeyMaker
 from trunkline.tenancy.limits import check_limits
@@ -48,8 +47,6 @@ class People:
         self._refused: OrderedDict[bytes, None] = OrderedDict()
         self._listeners: list[Changed] = []
         self._additions = 0
-        self._mark = secrets.token_hex(8)
-        """On the news of whom we removed ourselves: when they come, there may be somebody else of that name."""
         self.anybody = False
         """Whether there is a user; then everyone wants a key."""
 
@@ -128,10 +125,11 @@ class People:
         await self._recheck_user(name)
         return made
 
-    async def remove_user(self, name: str) -> None:
+    async def remove_user(self, name: str, *, version: int = 0) -> None:
         """Forget somebody with all that is theirs; whatever they have open ends."""
-        if not self._is_open() or not await stored.remove_user(await self._store(), name, by=self._mark):
-            raise _no_user(name)
+        await self.user(name)
+        if not await stored.remove_user(await self._store(), name, version=version):
+            raise VersionConflictError(f"User {name!r} was changed by somebody else.", hint="Look, and try again.")
         self._tell(name, "", None)
         await self._look()
 
@@ -139,7 +137,7 @@ class People:
         """Somebody by name."""
         found = await stored.find_user(await self._store(), name) if self._is_open() else None
         if found is None:
-            raise _no_user(name)
+            raise no_user(name)
         return found
 
     async def users(self, *, after: str = "", limit: int = 1000) -> list[User]:
@@ -154,7 +152,7 @@ class People:
         wanted = Key(made.id, user, name, rights or Rights(), expires=expires)
         key = await stored.add_key(await self._store(), wanted, made.digest) if self._is_open() else None
         if key is None:
-            raise _no_user(user)
+            raise no_user(user)
         return key, made.text
 
     async def keys(self, user: str = "", *, after: str = "", limit: int = 1000) -> list[Key]:
@@ -183,9 +181,8 @@ class People:
         for change in changes or ():
             if change.noun == "key":
                 await self._recheck(change.name)
-            elif change.noun == "user" and change.name.startswith(stored.GONE):
-                if change.name != stored.GONE + self._mark:
-                    self._tell(change.owner, "", None)
+            elif change.noun == "user" and change.name == stored.GONE:
+                self._tell(change.owner, "", None)
             elif change.noun == "user":
                 await self._recheck_user(change.owner)
         if changes is None or any(change.noun == "user" for change in changes):
@@ -270,10 +267,6 @@ def _role(role: str) -> Role:
         if role == known:
             return known
     raise ConfigError(f"There is no role {role!r}.", hint=f"There are {', '.join(ROLES)}.")
-
-
-def _no_user(name: str) -> NotFoundError:
-    return NotFoundError(f"There is no user {name!r}.", hint="See `trunkline user list`.")
 
 
 def _remember(

@@ -84,14 +84,16 @@ class Servers:
             raise NotFoundError(f"There is no server {name!r}.")
         return self._read(found)
 
-    async def wanted(self, user: str, name: str) -> dict[str, Any]:
-        """What was said of a server when it was registered, secrets included: to be changed in part."""
+    async def wanted(self, user: str, name: str) -> tuple[dict[str, Any], int]:
+        """What was said of a server when it was registered, secrets included, and its version: to change some of it."""
         found = await documents.find(await self._store(), "server", user, name) if self._is_open() else None
         if found is None:
             raise NotFoundError(f"There is no server {name!r}.")
-        return {**found.content, **self.secrets_of(found)}
+        return {**found.content, **self.secrets_of(found)}, found.version
 
-    async def put(self, wanted: Mapping[str, Any], *, user: str = "", version: int = 0, most: int = 0) -> Registration:
+    async def put(
+        self, wanted: Mapping[str, Any], *, user: str = "", version: int = 0, most: int = 0, of_user: bool = False
+    ) -> Registration:
         """Keep a server, or its next version, after all of it was checked."""
         document = self.checked(wanted, user)
         store = await self._store()
@@ -99,16 +101,16 @@ class Servers:
         if before is None and most and await documents.count(store, "server", user) >= most:
             raise ConfigError(f"There are {most} servers already.", hint="Remove one first.")
         known = version or (before.version if before is not None else 0)
-        made = await documents.put(store, dataclasses.replace(document, version=known))
+        made = await documents.put(store, dataclasses.replace(document, version=known), of_user=of_user)
         if made is None:
-            what = f"Server {document.name!r} was changed by somebody else."
-            raise VersionConflictError(what, hint="Look, and try again.")
+            raise _changed(document.name)
         return self._read(made)
 
-    async def remove(self, user: str, name: str) -> None:
-        """Forget a server."""
-        if not self._is_open() or not await documents.remove(await self._store(), "server", user, name):
-            raise NotFoundError(f"There is no server {name!r}.")
+    async def remove(self, user: str, name: str, *, version: int = 0) -> None:
+        """Forget a server; with a version, only if nobody changed it meanwhile."""
+        await self.get(user, name)
+        if not await documents.remove(await self._store(), "server", user, name, version=version):
+            raise _changed(name)
 
     def checked(self, wanted: Mapping[str, Any], user: str) -> Document:
         """A server as it may be kept; what cannot be read back is not."""
@@ -154,6 +156,10 @@ class Servers:
             )
         except msgspec.ValidationError as error:
             raise ConfigError(f"Server {document.name!r}: {error}.") from error
+
+
+def _changed(name: str) -> VersionConflictError:
+    return VersionConflictError(f"Server {name!r} was changed by somebody else.", hint="Look, and try again.")
 
 
 def written(spec: ServerSpec) -> dict[str, Any]:
