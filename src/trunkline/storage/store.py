@@ -89,15 +89,16 @@ class Store:
     @asynccontextmanager
     async def changing(self, noun: str, owner: str, name: str) -> AsyncGenerator[Session]:
         """Statements that are one change, and the news of it."""
-        revision = 0
+        revision, made = 0, False
         try:
             async with self._engine.transaction() as session:
                 yield session
                 revision = await note(session, noun, owner, name)
                 self._own.add(revision)  # before others see it, and so before we read it
-        except BaseException:
-            self._own.discard(revision)
-            raise
+            made = True
+        finally:
+            if not made:
+                self._own.discard(revision)
 
     async def revision(self) -> int:
         """The number of the newest change."""
