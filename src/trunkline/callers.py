@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from trunkline.config.options import Config
 from trunkline.control.fleet import Fleet
@@ -11,9 +13,29 @@ from trunkline.control.registry import Registry
 from trunkline.control.tenants import Tenants
 from trunkline.control.views import Views
 from trunkline.identity import EVERYONE, Scope
-from trunkline.model import Call, Caller, Kind, View
+from trunkline.model import Answer, Call, Caller, Kind, View
+from trunkline.questions.bridge import OpenPage
 from trunkline.tasks import in_slices
 from trunkline.tenancy.tenancy import Tenancy
+from trunkline.wire.envelope import error_object
+
+
+def _nobody(session: str, method: str, params: bytes) -> asyncio.Future[Answer]:
+    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    future.set_result(Answer(error=error_object(-32601, f"Nobody can be asked {method!r}.")))
+    return future
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What whoever serves callers does for the relay."""
+
+    ask_session: Callable[[str, str, bytes], asyncio.Future[Answer]] = _nobody
+    """Asks the caller of a session what a server asks outside a call."""
+    open_page: OpenPage | None = None
+    """Lets a person answer what must not pass the caller."""
+    is_present: Callable[[str], bool] = lambda user: False
+    """Whether a user still listens."""
 
 
 class Callers:
@@ -54,6 +76,10 @@ class Callers:
         if not self.knows(scope):
             await self.welcome(scope)
         return scope
+
+    def wants_user(self, user: str) -> bool:
+        """Whether somebody has to be in the store before anything is kept for them: not those whom the file names."""
+        return bool(user) and user not in self._config().gateway.users
 
     # What they have.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 from trunkline.call.middleware.chain import ToolMiddleware
 from trunkline.call.stages.middleware import result_of
+from trunkline.callers import Edge
 from trunkline.config.options import Config, SearchStrategy, ServerSpec
 from trunkline.config.reading import find_file, load
 from trunkline.control.history import History
@@ -22,7 +23,7 @@ from trunkline.identity import Scope
 from trunkline.model import Call, Entry, Kind, ServerView, Snapshot, View
 from trunkline.questions.bridge import AnswerHandler, LocalAnswers
 from trunkline.questions.manager import ElicitationManager
-from trunkline.relay import Edge, Relay, open_relay
+from trunkline.relay import Relay, open_relay
 from trunkline.tenancy.credentials import CredentialRefused
 from trunkline.tenancy.limits import LimitNear, LimitReached
 from trunkline.tenancy.servers import Registration, ServerScope, written
@@ -263,8 +264,8 @@ class Hub:
     ) -> Registration:
         """Change some of a registered server; with a version, only if nobody else did meanwhile."""
         owner = _owner(scope, user)
-        kept = await self.relay.tenancy.servers.wanted(owner, name)
-        return await self._register({**kept, **changes, "name": name}, owner, version)
+        kept, now = await self.relay.tenancy.servers.wanted(owner, name)
+        return await self._register({**kept, **changes, "name": name}, owner, version or now)
 
     async def unregister_server(self, name: str, scope: ServerScope = "app", user: str = "") -> None:
         """Take a registered server out, with its connections."""
@@ -275,7 +276,13 @@ class Hub:
     ) -> Registration:
         most = self.config.limits.servers if user else 0
         return await self.relay.tenants.register(
-            wanted, user=user, version=version, most=most, taken=self.relay.configured(), replace=replace
+            wanted,
+            user=user,
+            version=version,
+            most=most,
+            taken=self.relay.configured(),
+            replace=replace,
+            of_user=self.relay.tenancy.people.anybody and self.relay.wants_user(user),
         )
 
     def thread(self, id: str, user: str = "") -> HubThread:

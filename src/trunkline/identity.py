@@ -43,6 +43,8 @@ class Scope:
 
     app: str = "default"
     user: str = ""
+    joined: int = 0
+    """When the user was taken in, where that is known: who is given the name of somebody gone is somebody else."""
     thread: str = ""
     session: str = ""
     """The caller's session, where it has one: connections on which it may be asked belong to it alone."""
@@ -60,9 +62,14 @@ class Scope:
     """What its thread says."""
 
     @property
+    def person(self) -> str:
+        """Whose things are kept: the user, told from all others who ever had the name."""
+        return f"{self.user}/{self.joined}" if self.joined else self.user
+
+    @property
     def holder(self) -> str:
         """Who has a place in a queue, or a task: the user, or, where nobody is known, the session; else empty."""
-        return f"user {self.user}" if self.user else f"session {self.session}" if self.session else ""
+        return f"user {self.person}" if self.user else f"session {self.session}" if self.session else ""
 
 
 EVERYONE = Scope()

@@ -7,7 +7,6 @@ import dataclasses
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from trunkline.balance.failover import RetryBudget
@@ -28,7 +27,7 @@ from trunkline.call.stages.send import SendStage
 from trunkline.call.stages.tasks import TaskStage
 from trunkline.call.suspended import Suspended
 from trunkline.call.tasks.log import TaskLog
-from trunkline.callers import Callers
+from trunkline.callers import Callers, Edge
 from trunkline.config.options import Config, SearchStrategy, ServerSpec
 from trunkline.config.tenancy import LimitsSection
 from trunkline.control.fleet import Fleet
@@ -45,7 +44,6 @@ from trunkline.errors import ConfigError, StoreError, UpstreamError
 from trunkline.following import Following
 from trunkline.identity import Scope
 from trunkline.model import Answer, Call, Caller, Introduction, Parked, Reply, ServerView, Snapshot
-from trunkline.questions.bridge import OpenPage
 from trunkline.storage.files import seal_key
 from trunkline.storage.store import Change
 from trunkline.tasks import Tasks, open_tasks
@@ -60,7 +58,6 @@ from trunkline.upstream.connection_key import ConnectionKey, askable
 from trunkline.upstream.exchange import Exchange
 from trunkline.upstream.local import Mounted
 from trunkline.upstream.pool import Pool, PoolEvents, open_pool
-from trunkline.wire.envelope import error_object
 from trunkline.wire.seal import Seal
 
 if TYPE_CHECKING:
@@ -71,24 +68,6 @@ Heard = Callable[[str, str, str, bytes], None]
 
 _CHANGES = ("list_changed", "resources/updated")
 """After these, what a server said before may no longer be true."""
-
-
-def _nobody(session: str, method: str, params: bytes) -> asyncio.Future[Answer]:
-    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-    future.set_result(Answer(error=error_object(-32601, f"Nobody can be asked {method!r}.")))
-    return future
-
-
-@dataclass(frozen=True)
-class Edge:
-    """What whoever serves callers does for the relay."""
-
-    ask_session: Callable[[str, str, bytes], asyncio.Future[Answer]] = _nobody
-    """Asks the caller of a session what a server asks outside a call."""
-    open_page: OpenPage | None = None
-    """Lets a person answer what must not pass the caller."""
-    is_present: Callable[[str], bool] = lambda user: False
-    """Whether a user still listens."""
 
 
 class Relay:
@@ -111,7 +90,7 @@ class Relay:
         seen = self._registry, self._fleet, self._views, self._own_lists
         self._callers = callers = Callers(lambda: self.config, tenancy, self.tenants, seen)
         self.knows, self.welcome, self.settle = callers.knows, callers.welcome, callers.settle
-        self.scope_of, self.in_thread = callers.scope_of, callers.in_thread
+        self.scope_of, self.in_thread, self.wants_user = callers.scope_of, callers.in_thread, callers.wants_user
         self.view, self.view_for, self.listed_for = callers.view, callers.view_for, callers.listed_for
         following = Following(callers, self._fleet, self._own_lists, self.own_subscriptions, self._links)
         self.watch, self.unwatch = following.watch, following.unwatch
@@ -412,8 +391,12 @@ class Relay:
     def _admissions_changed(self, user: str, key: str, now: Scope | None) -> None:
         """Somebody who is gone leaves nothing to whoever is given the name next."""
         if not key:
-            self.tallies.forget_user(user)
+            memories = self.tallies, self.savings, self.limiter, self._links, self._searching, self._cache
+            for memory in memories:
+                if memory is not None:
+                    memory.forget_user(user)
             self._tasks.start(self.tenants.leave(user), name="a user left")
+            self._tasks.start(self._fleet.pool.end_user(user), name="a user's connections")
 
     async def _tenancy_changed(self, changes: Sequence[Change] | None) -> None:
         if changes is None:

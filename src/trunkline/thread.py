@@ -89,7 +89,7 @@ class HubThread:
 
     async def clone(self, id: str) -> HubThread:
         """Another thread of the same user that is configured alike; there must be none of that id."""
-        await self._relay.tenancy.threads.clone(self.user, self.id, id)
+        await self._relay.tenancy.threads.clone(self.user, self.id, id, of_user=self._of_user)
         return HubThread(self._relay, id, self.user)
 
     async def export(self) -> dict[str, Any]:
@@ -113,6 +113,10 @@ class HubThread:
         """Let it have what its user has again."""
         await self._relay.tenancy.threads.remove(self.user, self.id)
 
+    @property
+    def _of_user(self) -> bool:
+        return self._relay.tenancy.people.anybody and self._relay.wants_user(self.user)
+
     async def _snapshot(self, thread: str) -> Snapshot:
         scope = await self._relay.scope_of(self.user, thread)
         await self._relay.settle()
@@ -131,7 +135,7 @@ class HubThread:
             wanted = change(await self.config())
             check_count(wanted.servers, self._relay.config.limits.servers_per_thread)
             try:
-                return await self._relay.tenancy.threads.put(wanted)
+                return await self._relay.tenancy.threads.put(wanted, of_user=self._of_user)
             except VersionConflictError:  # somebody else was faster: the same change to what it is now
                 continue
 

@@ -154,7 +154,7 @@ async def test_a_caller_may_agree_before_the_person_has_answered(tmp_path: Path,
     async with asking(tmp_path, http) as at, asyncio.TaskGroup() as group:
         asked = await at.begin()
         waiting = group.create_task(at.go_on(asked))
-        await until(lambda: len(inside(inside(at.opened.app, "_modern"), "_parking")) == 0)
+        await until(lambda: len(inside(inside(at.opened.app, "_asking"), "_parking")) == 0)
         await at.send(page_of(asked), {"value": CANARY})
 
     assert waiting.result().text == "hello"

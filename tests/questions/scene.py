@@ -218,7 +218,7 @@ class Scene:
         lanes = [self.opened.hub.relay.lane(view.name) for view in self.opened.hub.servers()]
         connections: list[Any] = [*pool.connections("shop"), *leases.of("shop")]
         return {
-            "parked": len(inside(inside(self.opened.app, "_modern"), "_parking")),
+            "parked": len(inside(inside(self.opened.app, "_asking"), "_parking")),
             "in flight": sum(lane.inside + lane.waiting for lane in lanes),
             "leased": len(leases),
             "busy": sum(connection.busy for connection in connections),

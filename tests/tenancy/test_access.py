@@ -31,7 +31,7 @@ def notes(id: str, said: str) -> MCPServerBase:
         """Delete a note."""
         return f"deleted {said}"
 
-    server.register_tool(read_note, annotations=Annotations(read_only_hint=True))
+    server.register_tool(read_note, annotations=Annotations(read_only_hint=True, volatile_hint=False))
     server.register_tool(delete_note, annotations=Annotations(read_only_hint=False, destructive_hint=True))
     return server
 
@@ -65,7 +65,7 @@ ALL = {"one__read_note", "one__delete_note", "two__read_note", "two__delete_note
         ({"servers": ["two"]}, {"two__read_note", "two__delete_note"}),
         ({"tools": ["*__read_*"]}, {"one__read_note", "two__read_note"}),
         ({"tools": ["one__*"], "read_only": True}, {"one__read_note"}),
-        ({"servers": ["three"]}, set[str]()),
+        ({"tools": ["three__*"]}, set[str]()),
     ],
 )
 async def test_what_a_key_has_not_does_not_exist_through_any_door(

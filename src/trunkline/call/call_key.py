@@ -26,7 +26,7 @@ def sameness(call: Call, server: str) -> str:
     name = call.entry.name if call.entry is not None else call.name
     # A session that has a connection of its own may be told what others are not.
     session = call.scope.session if askable(call.caller.capabilities) != b"{}" else ""
-    tenant = f"{call.scope.app} {call.scope.user} {session}"
+    tenant = f"{call.scope.app} {call.scope.person} {session}"
     return result_key(f"{call.method} {name}", params.get("arguments", b"{}"), server=server, tenant=tenant)
 
 

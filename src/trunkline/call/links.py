@@ -48,6 +48,11 @@ class Links:
             return None
         return Entry(uri, unit, uri, b"", members=() if unit == server else (server,))
 
+    def forget_user(self, user: str) -> None:
+        """Somebody is gone."""
+        for scope in [scope for scope in self._said if scope.user == user]:
+            del self._said[scope]
+
 
 def _links(result: dict[str, Any]) -> list[str]:
     """The addresses in the contents of a tool's answer, of a prompt's messages, and of links in a resource."""

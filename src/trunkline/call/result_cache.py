@@ -59,7 +59,7 @@ class ToolResultCache:
 
     def invalidate_tool(self, tool: str, *, server: str | None = None, tenant: str | None = None) -> int:
         """Remove a tool's answers, of all servers and tenants unless one is named; how many."""
-        parts = ["*" if part is None else _escaped(part) for part in (tenant, server, tool)]
+        parts = ["*" if part is None else escaped(part) for part in (tenant, server, tool)]
         return self._cache.invalidate(":".join([*parts, "*"]))
 
     def get_stats(self) -> CacheStats:
@@ -83,7 +83,7 @@ def create_tool_result_cache(config: CacheConfig = RESULT_CACHE_CONFIG, **option
 def result_key(tool: str, args: Mapping[str, Any] | bytes, *, server: str = "", tenant: str = "") -> str:
     """The key of an answer: `<tenant>:<server>:<tool>:<SHA-256 of the arguments>`, with ':' in names escaped."""
     found = digest_json(args) if isinstance(args, bytes) else digest(args)
-    return f"{_escaped(tenant)}:{_escaped(server)}:{_escaped(tool)}:{found}"
+    return f"{escaped(tenant)}:{escaped(server)}:{escaped(tool)}:{found}"
 
 
 def is_final(result: object) -> bool:
@@ -118,6 +118,6 @@ _SPECIAL = re.compile("[:*?%]")
 _ESCAPES = str.maketrans({":": "%3A", "*": "%2A", "?": "%3F", "%": "%25"})
 
 
-def _escaped(name: str) -> str:
+def escaped(name: str) -> str:
     """Escaped, a name can neither reach into its neighbour nor act as a pattern."""
     return name.translate(_ESCAPES) if _SPECIAL.search(name) else name

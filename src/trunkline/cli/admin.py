@@ -77,7 +77,8 @@ async def open_admin(options: argparse.Namespace) -> AsyncGenerator[Admin]:
     from trunkline.tenancy.tenancy import open_tenancy
 
     async with open_tenancy(config.store, config.home) as tenancy:
-        yield Admin(config, _Stored(tenancy, config).request)
+        # Whose configuration a store is used with that was named, nobody here can tell.
+        yield Admin(config, _Stored(tenancy, config, elsewhere=bool(options.store)).request)
 
 
 def config_of(options: argparse.Namespace) -> Config:
@@ -101,17 +102,17 @@ def administer(options: argparse.Namespace, work: Callable[[Admin], Awaitable[T]
 class _Stored:
     """The routes of the admin API over a store that this process opened itself."""
 
-    def __init__(self, tenancy: Tenancy, config: Config) -> None:
+    def __init__(self, tenancy: Tenancy, config: Config, *, elsewhere: bool) -> None:
         from trunkline.gateway.api import people, threads
         from trunkline.gateway.api.routes import Api, Route
         from trunkline.gateway.api.servers import WantedServer
 
-        self._tenancy, self._config = tenancy, config
+        self._tenancy, self._config, self._elsewhere = tenancy, config, elsewhere
         whose = ("scope", "user")
         self._api = Api(
             [
-                *people.routes(tenancy.people),
-                *threads.routes(tenancy.threads, config.limits.servers_per_thread),
+                *people.routes(tenancy.people, self._known),
+                *threads.routes(tenancy.threads, lambda: config),
                 Route("GET", "servers", "", self._servers, query=whose),
                 Route("POST", "servers", "", self._register, WantedServer),
                 Route("DELETE", "servers/{name}", "", self._unregister, query=whose),
@@ -134,6 +135,16 @@ class _Stored:
         given = await route.run(Ask(Scope(), names, dict(parse_qsl(query, keep_blank_values=True)), read, version))
         return msgspec.to_builtins(given.body) or {}
 
+    async def _known(self, user: str) -> Any:
+        from trunkline.gateway.api.people import Known
+        from trunkline.identity import unit_name
+
+        if self._elsewhere:
+            return Known()
+        registered = [one for owner in ("", user) for one in await self._tenancy.servers.of(owner)]
+        names = {unit_name(one.spec.name) for one in registered}
+        return Known(self._config.profiles, {*self._config.servers, *self._config.groups, *names})
+
     async def _servers(self, ask: Any) -> Any:
         from trunkline.gateway.api.routes import Given
         from trunkline.gateway.api.servers import shown
@@ -148,7 +159,8 @@ class _Stored:
         if not user and ask.body.name in taken:
             raise ConfigError(f"There is a server or a group {ask.body.name!r} in the configuration.")
         most = self._config.limits.servers if user else 0
-        made: Registration = await self._tenancy.servers.put(written(ask.body), user=user, most=most)
+        of_user = bool(user) and user not in self._config.gateway.users
+        made: Registration = await self._tenancy.servers.put(written(ask.body), user=user, most=most, of_user=of_user)
         return Given(shown(made))
 
     async def _unregister(self, ask: Any) -> Any:

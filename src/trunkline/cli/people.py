@@ -182,14 +182,7 @@ def _remove_user(options: argparse.Namespace) -> int:
 def _create_key(options: argparse.Namespace) -> int:
     names = ("user", "name", "expires", "profile", "servers", "tools", "read_only")
     wanted = {name: getattr(options, name) for name in names}
-
-    async def create(admin: Admin) -> tuple[Json, list[str]]:
-        made = await admin.ask("POST", "keys", body=wanted)
-        return made, await _doubts(admin, wanted)
-
-    made, doubts = administer(options, create)
-    for doubt in doubts:
-        say(doubt)
+    made = administer(options, lambda admin: admin.ask("POST", "keys", body=wanted))
     if options.format == "json":
         print_json({"id": made["id"], "key": made["key"]})
         return 0
@@ -198,19 +191,6 @@ def _create_key(options: argparse.Namespace) -> int:
         ends = f"ends {shown_time(made['expires'])}" if made["expires"] else "does not end by itself"
         say(f"This is shown once. Send it as `Authorization: Bearer KEY`. Key {made['id']} {ends}.")
     return 0
-
-
-async def _doubts(admin: Admin, wanted: Json) -> list[str]:
-    """What a key names that is not there: it may come, or be misspelt."""
-    config = admin.config
-    found: list[str] = []
-    if wanted["servers"]:
-        registered = [*await admin.servers(""), *await admin.servers(wanted["user"])]
-        known = {*config.servers, *config.groups, *(one["name"] for one in registered)}
-        found += [f"There is no server {name!r} yet." for name in wanted["servers"] if name not in known]
-    if wanted["profile"] and wanted["profile"] not in config.profiles:
-        found.append(f"There is no profile {wanted['profile']!r} yet; until there is, requests with the key fail.")
-    return found
 
 
 def _list_keys(options: argparse.Namespace) -> int:

@@ -165,6 +165,10 @@ class ToolSearch:
         if self.index is not None and self._section.learn:
             self._learned.record(user, thread, f"{tool.server}/{tool.name}", ok=well)
 
+    def forget_user(self, user: str) -> None:
+        """Somebody is gone, with what their calls taught."""
+        self._learned.forget_user(user)
+
     def _other_kind(self, strategy: SearchStrategy) -> ToolSearch:
         """What searches by patterns where this goes by words, or the other way round; made when first asked for."""
         known = self._others.get(strategy)

@@ -52,6 +52,8 @@ class Supervisor:
         self._pool, self._registry, self._store = pool, registry, store
         self._health: Health = WELL
         self._changed: set[Kind] = set()
+        self._announced: set[Kind] = set()
+        """Lists of which the server itself said that they changed: that is passed on, whatever is read."""
         self._wake = asyncio.Event()
         self.subscription = Subscription(spec, tasks, self._take, self._missed)
         self._refreshed = 0.0
@@ -88,6 +90,7 @@ class Supervisor:
         kinds = CHANGED.get(method)
         if kinds:
             self._changed.update(kinds)
+            self._announced.update(kinds)
             self._wake.set()
 
     def look_again(self) -> None:
@@ -251,6 +254,8 @@ class Supervisor:
         await asyncio.sleep(max(0.0, self._refreshed + SHORTEST_REFRESH - time.monotonic()) if self._too_often() else 0)
         kinds = tuple(kind for kind in Kind if kind in self._changed)
         self._changed.clear()
+        announced = frozenset(self._announced)
+        self._announced.clear()
         try:
             lists = await discover(connection, self.spec, kinds)
         except TrunklineError as error:
@@ -267,7 +272,9 @@ class Supervisor:
         problems = [listing.problem for listing in lists.values() if listing.problem]
         state = State.DEGRADED if problems else State.READY
         reason = " ".join(problems + _dropped(merged))
-        self._registry.update(self.spec.name, told=kinds, lists=merged, known_since=fetched, state=state, reason=reason)
+        self._registry.update(
+            self.spec.name, told=announced, lists=merged, known_since=fetched, state=state, reason=reason
+        )
         if not problems:
             await asyncio.to_thread(self._store.save, self.spec, connection.introduction, merged, fetched)
 

@@ -80,20 +80,23 @@ class Tenants:
         most: int = 0,
         taken: Collection[str] = (),
         replace: bool = True,
+        of_user: bool = False,
     ) -> Registration:
         """Take in a server, or change it; everything of it is checked before anything is kept."""
         name = str(wanted.get("name", ""))
         if not user and name in taken:
             hint = "Choose another name, or change the file."
             raise ConfigError(f"There is a server or a group {name!r} in the configuration.", hint=hint)
-        made = await self._servers.put(wanted, user=user, version=version, most=most, replace=replace)
+        made = await self._servers.put(
+            wanted, user=user, version=version, most=most, replace=replace, of_user=of_user
+        )
         await self.change(user)
         self._events.emit(ServerRegistered(made))
         return made
 
-    async def unregister(self, name: str, *, user: str = "") -> None:
+    async def unregister(self, name: str, *, user: str = "", version: int = 0) -> None:
         """Take a server out, with its connections."""
-        await self._servers.remove(user, name)
+        await self._servers.remove(user, name, version=version)
         await self.change(user)
         self._events.emit(ServerUnregistered(name, user))
 

@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from trunkline.callers import Edge
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import RefusedError, StoreError, TrunklineError
 from trunkline.gateway import local_api, pages
@@ -15,6 +16,7 @@ from trunkline.gateway.api import openapi, people, servers, status, threads, too
 from trunkline.gateway.api.routes import PATH as API
 from trunkline.gateway.api.routes import Api, error_body
 from trunkline.gateway.guard import Guard
+from trunkline.gateway.mcp.asking import Asking
 from trunkline.gateway.mcp.errors import error_of, status_of
 from trunkline.gateway.mcp.legacy import LegacyEdge
 from trunkline.gateway.mcp.lists import Lists
@@ -23,9 +25,9 @@ from trunkline.gateway.mcp.sessions import Sessions
 from trunkline.gateway.mcp.subscribers import Subscribers
 from trunkline.gateway.pages import AnswerPages
 from trunkline.gateway.request import JSON, Headers, Request
-from trunkline.identity import Scope
+from trunkline.identity import Scope, unit_name
 from trunkline.model import State
-from trunkline.relay import Edge, Relay
+from trunkline.relay import Relay
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.tenancy.tenancy import Tenancy
 from trunkline.wire.envelope import Message, error_object, read_caller_message, read_params, write_error
@@ -68,14 +70,15 @@ class App:
         self._relay, self._guard, self._pages = relay, doors.guard, doors.pages
         self._subscribers = Subscribers(relay)
         lists = Lists(gateway.page_size, relay.savings)
-        self._modern = ModernEdge(relay, lists, tasks, self._subscribers)
+        self._asking = Asking(relay)
+        self._modern = ModernEdge(relay, lists, tasks, self._subscribers, self._asking)
         self.legacy = LegacyEdge(relay, gateway, doors.sessions, lists, tasks, self._subscribers)
         routes = [
             *status.routes(relay),
             *servers.routes(relay),
-            *tools.routes(relay),
-            *people.routes(relay.tenancy.people),
-            *threads.routes(relay.tenancy.threads, relay.config.limits.servers_per_thread),
+            *tools.routes(relay, self._asking),
+            *people.routes(relay.tenancy.people, self._known),
+            *threads.routes(relay.tenancy.threads, lambda: relay.config),
         ]
         self.api = Api([*routes, openapi.route(routes)])
         relay.tenancy.people.on_change(self._admissions_changed)
@@ -135,6 +138,14 @@ class App:
 
         self.legacy.end(is_gone)
         self._subscribers.drain(is_gone)
+        if not key:
+            self._asking.forget_user(user)
+
+    async def _known(self, user: str) -> people.Known:
+        """What a user's keys may name."""
+        config = self._relay.config
+        own = [unit_name(one.spec.name) for one in await self._relay.tenancy.servers.of(user)]
+        return people.Known(config.profiles, {*config.servers, *config.groups, *own})
 
     async def _local(self, request: Request) -> None:
         if not self._guard.is_local(request.headers):
@@ -240,7 +251,7 @@ async def open_app(relay: Relay, gateway: GatewayConfig, doors: Doors) -> AsyncG
 
 def _same_rights(scope: Scope, now: Scope) -> bool:
     """Whether a scope, which may be in a thread, is still what its key gives."""
-    same = (scope.user, scope.role, scope.limits) == (now.user, now.role, now.limits)
+    same = (scope.person, scope.role, scope.limits) == (now.person, now.role, now.limits)
     return same and scope.rules[: len(now.rules)] == now.rules and (not now.profile or scope.profile == now.profile)
 
 

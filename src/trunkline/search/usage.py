@@ -69,6 +69,11 @@ class Learned:
 
         return gained
 
+    def forget_user(self, user: str) -> None:
+        """Somebody is gone."""
+        for place in [place for place in self._scopes if place[0] == user]:
+            del self._scopes[place]
+
     def _usage(self, user: str, thread: str) -> Usage:
         usage = self._scopes.get((user, thread))
         if usage is None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from trunkline.storage.engine import Row, Session
+from trunkline.storage.people import find_user, no_user
 from trunkline.storage.store import Store, now
 
 Noun = Literal["server", "thread"]
@@ -39,10 +40,21 @@ _UPDATE = (
 _ONE = "noun = ? AND owner = ? AND name = ?"
 
 
-async def put(store: Store, document: Document) -> Document | None:
-    """Keep a new document, or the next version of one; `None` when somebody else was faster."""
+async def put(store: Store, document: Document, *, of_user: bool = False) -> Document | None:
+    """Keep a new document, or the next version of one; `None` when somebody else was faster.
+
+    `NotFoundError` where it is to be `of_user`, and its owner is none.
+    """
     async with store.changing(document.noun, document.owner, document.name) as session:
+        if of_user:
+            await check_owner(session, document.owner)
         return await put_in(session, document)
+
+
+async def check_owner(session: Session, owner: str) -> None:
+    """`NotFoundError` for an owner who is no user."""
+    if await find_user(session, owner) is None:
+        raise no_user(owner)
 
 
 async def put_in(session: Session, document: Document) -> Document | None:

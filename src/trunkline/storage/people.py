@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from trunkline.errors import NotFoundError
 from trunkline.storage.engine import Row, Session
 from trunkline.storage.store import Store, now
 
@@ -52,6 +53,8 @@ class Key:
     """Milliseconds since the epoch; 0 for never."""
 
 
+GONE = "gone"
+"""What the news of a user say who was removed: somebody else may have the name already."""
 _USER = "name, role, limits, version, created, updated"
 _KEY = "id, owner, label, rights, created, expires"
 
@@ -77,13 +80,21 @@ async def update_user(store: Store, user: User) -> User | None:
     return _user(rows[0]) if rows else None
 
 
-async def remove_user(store: Store, name: str) -> bool:
-    """Forget a user with all that is theirs; false when there is none."""
-    async with store.changing("user", name, "") as session:
+async def remove_user(store: Store, name: str, *, version: int = 0) -> bool:
+    """Forget a user with all that is theirs, of a version if one is given; false when there is none."""
+    async with store.changing("user", name, GONE) as session:
+        sql = "DELETE FROM users WHERE name = ? AND (version = ? OR ? = 0) RETURNING name"
+        if not await session.fetch(sql, name, version, version):
+            return False
         await session.fetch("DELETE FROM documents WHERE owner = ?", name)
         await session.fetch("DELETE FROM credentials WHERE owner = ?", name)
         await session.fetch("DELETE FROM spent WHERE owner = ?", name)
-        return bool(await session.fetch("DELETE FROM users WHERE name = ? RETURNING name", name))
+        return True
+
+
+def no_user(name: str) -> NotFoundError:
+    """What is said of a name that nobody has."""
+    return NotFoundError(f"There is no user {name!r}.", hint="See `trunkline user list`.")
 
 
 async def find_user(store: Store | Session, name: str) -> User | None:

@@ -71,6 +71,8 @@ class Change:
     """`user`, `key`, `server`, `thread` or `credential`."""
     owner: str
     name: str
+    own: bool = False
+    """Whether it was made through this very store: whoever made it knows."""
 
 
 class Store:
@@ -78,6 +80,7 @@ class Store:
 
     def __init__(self, engine: Engine, place: Place) -> None:
         self._engine, self.place = engine, place
+        self._own: set[int] = set()
 
     async def fetch(self, sql: str, *values: Value) -> list[Row]:
         """Run a statement that changes nothing others must hear of."""
@@ -86,9 +89,16 @@ class Store:
     @asynccontextmanager
     async def changing(self, noun: str, owner: str, name: str) -> AsyncGenerator[Session]:
         """Statements that are one change, and the news of it."""
-        async with self._engine.transaction() as session:
-            yield session
-            await note(session, noun, owner, name)
+        revision, made = 0, False
+        try:
+            async with self._engine.transaction() as session:
+                yield session
+                revision = await note(session, noun, owner, name)
+                self._own.add(revision)  # before others see it, and so before we read it
+            made = True
+        finally:
+            if not made:
+                self._own.discard(revision)
 
     def transaction(self) -> AbstractAsyncContextManager[Session]:
         """Statements that are one change, which nobody else needs to hear of."""
@@ -106,7 +116,9 @@ class Store:
         )
         if since and (not rows or rows[0][0] != since):
             return None
-        return [Change(*row) for row in rows if row[0] > since]
+        found = [Change(*row, own=row[0] in self._own) for row in rows if row[0] > since]
+        self._own -= {change.revision for change in found}
+        return found
 
     async def setting(self, name: str, first: bytes) -> bytes:
         """A value that whoever comes first sets, once for all."""
@@ -129,13 +141,14 @@ class Store:
         await self._engine.close()
 
 
-async def note(session: Session, noun: str, owner: str, name: str) -> None:
-    """Tell everyone that has the store open what was changed, and forget old news."""
+async def note(session: Session, noun: str, owner: str, name: str) -> int:
+    """Tell everyone that has the store open what was changed, and forget old news; the number of the change."""
     [row] = await session.fetch(
         "INSERT INTO changes (noun, owner, name) VALUES (?, ?, ?) RETURNING revision", noun, owner, name
     )
     if row[0] % 100 == 0:
         await session.fetch("DELETE FROM changes WHERE revision <= ?", row[0] - KEPT_CHANGES)
+    return int(row[0])
 
 
 def now() -> int:

@@ -73,6 +73,11 @@ class Savings:
             found.add(saved)
         return found
 
+    def forget_user(self, user: str) -> None:
+        """Somebody is gone, and who comes under that name is somebody else."""
+        for place in [place for place in self._found if place[1] == user]:
+            del self._found[place]
+
     def _of(self, profile: str, user: str) -> Saved:
         saved = self._found.get((profile, user))
         if saved is None:

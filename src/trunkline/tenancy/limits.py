@@ -139,13 +139,21 @@ class Limiter:
             found[name] = {"limit": most, "used": one.amount, "left": max(0.0, left), "resets": one.since + one.period}
         return found
 
+    def forget_user(self, user: str) -> None:
+        """Somebody is gone, with what they used; their calls under way still count as running."""
+        for place in [place for place in self._spent if place[0] == user]:
+            del self._spent[place]
+
     # Across restarts.
 
     async def load(self, store: Store) -> None:
         """Go on where the last process ended."""
-        for owner, thread, unit, since, amount in await store.fetch(
-            "SELECT owner, thread, unit, since, amount FROM spent"
-        ):
+        # Another process may have kept what somebody used who was removed just then.
+        sql = (
+            "SELECT owner, thread, unit, since, amount FROM spent LEFT JOIN users ON users.name = owner "
+            "WHERE users.created IS NULL OR since >= users.created"
+        )
+        for owner, thread, unit, since, amount in await store.fetch(sql):
             period = PERIODS[unit][0] if unit in PERIODS else 0.0
             if since / 1000 + period > self._clock():
                 known = _Spent(0.0, period, since / 1000, amount, stored=amount)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from trunkline.errors import ConfigError, NotFoundError, VersionConflictError
 from trunkline.identity import Rule, Scope
 from trunkline.storage import people as stored
-from trunkline.storage.people import ROLES, Key, Rights, Role, User
+from trunkline.storage.people import ROLES, Key, Rights, Role, User, no_user
 from trunkline.storage.store import Change, Store, now
 from trunkline.tenancy.keys import KeyMaker
 from trunkline.tenancy.limits import check_limits
@@ -125,10 +125,11 @@ class People:
         await self._recheck_user(name)
         return made
 
-    async def remove_user(self, name: str) -> None:
+    async def remove_user(self, name: str, *, version: int = 0) -> None:
         """Forget somebody with all that is theirs; whatever they have open ends."""
-        if not self._is_open() or not await stored.remove_user(await self._store(), name):
-            raise _no_user(name)
+        await self.user(name)
+        if not await stored.remove_user(await self._store(), name, version=version):
+            raise VersionConflictError(f"User {name!r} was changed by somebody else.", hint="Look, and try again.")
         self._tell(name, "", None)
         await self._look()
 
@@ -136,7 +137,7 @@ class People:
         """Somebody by name."""
         found = await stored.find_user(await self._store(), name) if self._is_open() else None
         if found is None:
-            raise _no_user(name)
+            raise no_user(name)
         return found
 
     async def users(self, *, after: str = "", limit: int = 1000) -> list[User]:
@@ -153,7 +154,7 @@ class People:
         wanted = Key(made.id, user, name, rights or Rights(), expires=expires)
         key = await stored.add_key(await self._store(), wanted, made.digest)
         if key is None:
-            raise _no_user(user)
+            raise no_user(user)
         return key, made.text
 
     async def keys(self, user: str = "", *, after: str = "", limit: int = 1000) -> list[Key]:
@@ -182,6 +183,8 @@ class People:
         for change in changes or ():
             if change.noun == "key":
                 await self._recheck(change.name)
+            elif change.noun == "user" and change.name == stored.GONE:
+                self._tell(change.owner, "", None)
             elif change.noun == "user":
                 await self._recheck_user(change.owner)
         if changes is None or any(change.noun == "user" for change in changes):
@@ -195,12 +198,9 @@ class People:
             self.anybody = found
 
     async def _recheck_user(self, user: str) -> None:
-        """Somebody was changed, or is gone."""
-        keys = await stored.list_keys(await self._store(), user)
-        for key in keys:
+        """Somebody was changed."""
+        for key in await stored.list_keys(await self._store(), user):
             await self._recheck(key.id)
-        if not keys:
-            self._tell(user, "", None)
 
     async def _recheck(self, id: str) -> None:
         """A key was changed, or is gone: whoever was let in with it is let in anew."""
@@ -253,7 +253,15 @@ def scope_of(user: User, key: Key) -> Scope:
     limits = tuple(sorted(user.limits.items()))
     # An admin's key that may not do everything is no admin's: with it, one could be made that may.
     role = "member" if user.role == "admin" and (rules or rights.profile) else user.role
-    return Scope(user=user.name, key=key.id, role=role, rules=rules, limits=limits, profile=rights.profile)
+    return Scope(
+        user=user.name,
+        joined=user.created,
+        key=key.id,
+        role=role,
+        rules=rules,
+        limits=limits,
+        profile=rights.profile,
+    )
 
 
 def _role(role: str) -> Role:
@@ -261,10 +269,6 @@ def _role(role: str) -> Role:
         if role == known:
             return known
     raise ConfigError(f"There is no role {role!r}.", hint=f"There are {', '.join(ROLES)}.")
-
-
-def _no_user(name: str) -> NotFoundError:
-    return NotFoundError(f"There is no user {name!r}.", hint="See `trunkline user list`.")
 
 
 def _remember(

@@ -103,13 +103,20 @@ class Servers:
         store, found = await self._find(user, name)
         return await self._registration(store, found, await self._sealed(store, found))
 
-    async def wanted(self, user: str, name: str) -> dict[str, Any]:
-        """What was said of a server when it was registered, secrets included: to be changed in part."""
+    async def wanted(self, user: str, name: str) -> tuple[dict[str, Any], int]:
+        """What was said of a server when it was registered, secrets included, and its version: to change some of it."""
         _, found = await self._find(user, name)
-        return {**found.content, **await self.secrets_of(found)}
+        return {**found.content, **await self.secrets_of(found)}, found.version
 
     async def put(
-        self, wanted: Mapping[str, Any], *, user: str = "", version: int = 0, most: int = 0, replace: bool = True
+        self,
+        wanted: Mapping[str, Any],
+        *,
+        user: str = "",
+        version: int = 0,
+        most: int = 0,
+        replace: bool = True,
+        of_user: bool = False,
     ) -> Registration:
         """Keep a server, or its next version, after all of it was checked; a new one, where none is replaced."""
         checked = self.checked(wanted, user)
@@ -119,13 +126,14 @@ class Servers:
             raise ConfigError(f"There are {most} servers already.", hint="Remove one first.")
         known = version or (before.version if before is not None else 0)
         async with store.changing("server", user, name) as session:
+            if of_user:
+                await documents.check_owner(session, user)
             document = dataclasses.replace(checked.document, version=known)
             made = await self.put_in(session, dataclasses.replace(checked, document=document))
         if made is None and not replace:
             raise ConfigError(f"There already is a server {name!r}.", hint="Use `update_server` to change it.")
         if made is None:
-            what = f"Server {name!r} was changed by somebody else."
-            raise VersionConflictError(what, hint="Look, and try again.")
+            raise _changed(name)
         return self._read(made, checked.secrets)
 
     async def put_in(self, session: Session, checked: CheckedServer) -> Document | None:
@@ -140,14 +148,13 @@ class Servers:
                     await self._vault.remove(user=name.user, server=name.server, field=field, session=session)
         return made
 
-    async def remove(self, user: str, name: str) -> None:
-        """Forget a server, and everything that anybody kept for it."""
-        if self._is_open():
-            async with (await self._store()).changing("server", user, name) as session:
-                if await documents.remove_in(session, "server", user, name):
-                    await self._vault.remove(server=server_id(user, name), session=session)
-                    return
-        raise NotFoundError(f"There is no server {name!r}.")
+    async def remove(self, user: str, name: str, *, version: int = 0) -> None:
+        """Forget a server, and everything that anybody kept for it; with a version, only if nobody changed it since."""
+        store, _ = await self._find(user, name)
+        async with store.changing("server", user, name) as session:
+            if not await documents.remove_in(session, "server", user, name, version=version):
+                raise _changed(name)
+            await self._vault.remove(server=server_id(user, name), session=session)
 
     def checked(self, wanted: Mapping[str, Any], user: str) -> CheckedServer:
         """A server as it may be kept; what cannot be read back is not."""
@@ -226,6 +233,10 @@ class Servers:
             )
         except msgspec.ValidationError as error:
             raise ConfigError(f"Server {document.name!r}: {error}.") from error
+
+
+def _changed(name: str) -> VersionConflictError:
+    return VersionConflictError(f"Server {name!r} was changed by somebody else.", hint="Look, and try again.")
 
 
 def written(spec: ServerSpec) -> dict[str, Any]:

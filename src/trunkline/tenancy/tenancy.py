@@ -112,8 +112,9 @@ class Tenancy:
                 changes = await store.changes(seen)
                 if changes is None:
                     seen = await store.revision()
-                if changes != []:
-                    await self._tell(changes)
+                others = None if changes is None else [change for change in changes if not change.own]
+                if others != []:
+                    await self._tell(others)
                 seen = changes[-1].revision if changes else seen
                 if away:
                     log.info("The store is back.")

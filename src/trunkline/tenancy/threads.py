@@ -108,16 +108,14 @@ class Threads:
         found = await documents.of_owner(await self._store(), "thread", user, after=after, limit=limit)
         return [_thread(one) for one in found]
 
-    async def put(self, thread: Thread) -> Thread:
-        """Configure a thread; with a version, only if nobody else did meanwhile."""
+    async def put(self, thread: Thread, *, of_user: bool = False) -> Thread:
+        """Configure a thread; with a version, only if nobody else did meanwhile; `of_user`, only if there is one."""
         wanted = self.checked(thread.user, thread.id, _content(thread))
         before = await self.find(thread.user, thread.id)
         version = thread.version or (before.version if before is not None else 0)
-        made = await documents.put(await self._store(), dataclasses.replace(wanted, version=version))
+        made = await documents.put(await self._store(), dataclasses.replace(wanted, version=version), of_user=of_user)
         if made is None:
-            raise VersionConflictError(
-                f"Thread {thread.id!r} was changed by somebody else.", hint="Look, and try again."
-            )
+            raise _changed(thread.id)
         self._forget(thread.user, thread.id)
         return _thread(made)
 
@@ -139,18 +137,19 @@ class Threads:
         """A thread of what somebody wrote, checked."""
         return _thread(self.checked(user, id, content))
 
-    async def remove(self, user: str, id: str) -> None:
-        """Let a thread have what its user has again."""
-        if not self._is_open() or not await documents.remove(await self._store(), "thread", user, id):
-            raise NotFoundError(f"There is no thread {id!r}.")
+    async def remove(self, user: str, id: str, *, version: int = 0) -> None:
+        """Let a thread have what its user has again; with a version, only if nobody changed it meanwhile."""
+        await self.get(user, id)
+        if not await documents.remove(await self._store(), "thread", user, id, version=version):
+            raise _changed(id)
         self._forget(user, id)
 
-    async def clone(self, user: str, id: str, to: str) -> Thread:
+    async def clone(self, user: str, id: str, to: str, *, of_user: bool = False) -> Thread:
         """A thread of the same user that is configured alike; there must be none yet."""
         source = await self.get(user, id)
         if await self.find(user, to) is not None:
             raise ConfigError(f"There already is a thread {to!r}.", hint="Choose another id, or remove it first.")
-        return await self.put(dataclasses.replace(source, id=to, version=0))
+        return await self.put(dataclasses.replace(source, id=to, version=0), of_user=of_user)
 
     # When things change.
 
@@ -192,6 +191,10 @@ class Threads:
             places.discard(oldest)
             if not places:
                 self._by_thread.pop((left.user, left.thread), None)
+
+
+def _changed(id: str) -> VersionConflictError:
+    return VersionConflictError(f"Thread {id!r} was changed by somebody else.", hint="Look, and try again.")
 
 
 def check_id(id: str) -> None:

@@ -109,6 +109,12 @@ class Leases:
             if lease.key.server == server:
                 self._end(lease)
 
+    def remove_user(self, user: str) -> None:
+        """End those of a user."""
+        for lease in self:
+            if lease.key.user == user:
+                self._end(lease)
+
     def sweep(self, now: float) -> None:
         """End what is dead, and what nobody used for as long as it is kept."""
         for lease in self:

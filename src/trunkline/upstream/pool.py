@@ -277,6 +277,11 @@ class Pool:
         """A caller's session ended, and with it the connections that were its own."""
         await self._close([key for key in self._held if key.session == session])
 
+    async def end_user(self, user: str) -> None:
+        """Close the connections that were a user's own, with what servers know of the user there."""
+        self._leases.remove_user(user)
+        await self._close([key for key in (*self._held, *self._opening) if key.user == user])
+
     async def close(self) -> None:
         """Close everything."""
         await self._close(list(self._held))

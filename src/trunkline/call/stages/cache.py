@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from trunkline.call.cache import ToolCache
 from trunkline.call.call_key import sameness, share
-from trunkline.call.result_cache import is_final
+from trunkline.call.result_cache import escaped, is_final
 from trunkline.call.single_flight import SingleFlight
 from trunkline.call.stage import Handler
 from trunkline.config.options import CacheSection
@@ -66,6 +66,11 @@ class CacheStage:
     def forget(self, server: str) -> None:
         """What this server said, or its group, no longer counts."""
         self._generations[self._unit(server)] += 1
+
+    def forget_user(self, user: str) -> None:
+        """Somebody is gone; what was kept for them is, too."""
+        for person in (f"{escaped(user)}/*", escaped(user)):
+            self.cache.invalidate(f"* {person} *:**")
 
     async def _uncached(self, call: Call, call_next: Handler, ttl: float) -> Reply:
         try:

@@ -10,7 +10,7 @@ from typing import Any
 from trunkline.call.stage import Handler
 from trunkline.call.tasks import modern
 from trunkline.call.tasks.legacy import LegacyTasks
-from trunkline.call.tasks.log import At, Task, TaskLog
+from trunkline.call.tasks.log import At, Task, TaskLog, no_such_task
 from trunkline.errors import RefusedError, UpstreamError
 from trunkline.model import NOTHING, SILENT, Answer, Call, Caller, Parked, Question, Reply, ServerView
 from trunkline.tasks import Tasks
@@ -100,6 +100,8 @@ class TaskStage:
         if call.method == "tasks/list":
             return await self._list(call, call_next)
         task = self._log.open(call)
+        if call.snapshot is not None and task.server not in call.snapshot.servers:
+            raise no_such_task()  # with another key of the user, or in another thread, its server is not there
         send = partial(_send, call, call_next, task)
         match task.at:
             case At.HERE:

@@ -155,4 +155,4 @@ def no_such_task() -> RefusedError:
 
 
 def _context(call: Call) -> bytes:
-    return context_of(b"task", call.scope.app.encode(), call.scope.user.encode())
+    return context_of(b"task", call.scope.app.encode(), call.scope.person.encode())

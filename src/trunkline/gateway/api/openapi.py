@@ -33,7 +33,6 @@ REFUSALS = {
     401: "A key is wanted, or is not one, or no longer.",
     403: "This key may not do it.",
     404: "It is not there, or is somebody else's.",
-    409: "The tool asks something, which nobody can be asked here.",
     412: "Somebody else changed it first; look, and try again.",
     415: "A body is sent as application/json.",
     422: "The body does not fit.",
@@ -138,7 +137,7 @@ def _refusals(route: Route, names: list[str]) -> dict[str, Any]:
     expected |= {404} if names or "user" in route.query else set()
     expected |= {415, 422} if route.body is not None else set()
     expected |= {412} if route.versioned else set()
-    expected |= {409, 429, 502} if route.path.endswith("/call") else set()
+    expected |= {429, 502} if route.path.endswith("/call") else set()
     return {str(status): {"$ref": f"#/components/responses/{status}"} for status in sorted(expected)}
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import TypedDict
 
-from trunkline.errors import RefusedError
+from trunkline.errors import ConfigError, RefusedError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route, page
 from trunkline.storage.people import Key, Rights, Role, User
 from trunkline.tenancy.people import People, expiry_of
+from trunkline.tools.names import did_you_mean
+
+NAMED = 20
+"""Names that an error says."""
 
 
 class NewUser(Body, frozen=True):
@@ -71,9 +76,30 @@ class MadeKey(ShownKey):
     key: str
 
 
-def routes(people: People) -> list[Route]:
-    """What can be done with people and keys."""
-    api = _People(people)
+@dataclass(frozen=True)
+class Known:
+    """What a key may name; `None` where that cannot be known."""
+
+    profiles: Collection[str] | None = None
+    servers: Collection[str] | None = None
+
+    def check(self, rights: Rights) -> None:
+        """Refuse what is not there: a key that names it lets its user do less than was meant, or nothing."""
+        wanted = (("profile", (rights.profile,), self.profiles), ("server", rights.servers, self.servers))
+        for what, names, known in wanted:
+            for name in names:
+                if name and known is not None and name not in known:
+                    raise _no_such(what, name, known)
+
+
+def _no_such(what: str, name: str, known: Collection[str]) -> ConfigError:
+    listed = f"There are: {', '.join(sorted(known)[:NAMED])}." if known else "There are none."
+    return ConfigError(f"There is no {what} {name!r}.", hint=did_you_mean(name, known) or listed)
+
+
+def routes(people: People, known: Callable[[str], Awaitable[Known]]) -> list[Route]:
+    """What can be done with people and keys; `known` says what a user's keys may name."""
+    api = _People(people, known)
     paged = ("cursor", "limit")
     return [
         Route("GET", "users", "Everybody", api.list_users, gives=ShownUser, pages="users", query=paged),
@@ -88,7 +114,14 @@ def routes(people: People) -> list[Route]:
             ShownUser,
             versioned=True,
         ),
-        Route("DELETE", "users/{name}", "Forget somebody with all that is theirs", api.remove_user, status=204),
+        Route(
+            "DELETE",
+            "users/{name}",
+            "Forget somebody with all that is theirs",
+            api.remove_user,
+            status=204,
+            versioned=True,
+        ),
         Route(
             "GET",
             "keys",
@@ -104,8 +137,8 @@ def routes(people: People) -> list[Route]:
 
 
 class _People:
-    def __init__(self, people: People) -> None:
-        self._people = people
+    def __init__(self, people: People, known: Callable[[str], Awaitable[Known]]) -> None:
+        self._people, self._known = people, known
 
     async def list_users(self, ask: Ask) -> Given:
         ask.require()
@@ -131,7 +164,7 @@ class _People:
 
     async def remove_user(self, ask: Ask) -> Given:
         ask.require()
-        await self._people.remove_user(ask.names["name"])
+        await self._people.remove_user(ask.names["name"], version=ask.if_match)
         return Given(status=204)
 
     async def list_keys(self, ask: Ask) -> Given:
@@ -149,6 +182,8 @@ class _People:
         if not user:
             raise RefusedError("Whose key is it to be?", status=422, hint="Give `user`.")
         rights = Rights(body.profile, tuple(body.servers), tuple(body.tools), body.read_only)
+        await self._people.user(user)
+        (await self._known(user)).check(rights)
         expires = expiry_of(body.expires)
         key, text = await self._people.make_key(user, name=body.name, rights=rights, expires=expires)
         return Given({**_key(key), "key": text}, 201)

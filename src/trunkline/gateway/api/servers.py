@@ -102,7 +102,7 @@ def routes(relay: Relay) -> list[Route]:
             query=whose,
             versioned=True,
         ),
-        Route("DELETE", "servers/{name}", "Take a server out", api.remove, query=whose, status=204),
+        Route("DELETE", "servers/{name}", "Take a server out", api.remove, query=whose, status=204, versioned=True),
     ]
 
 
@@ -147,13 +147,13 @@ class _Servers:
 
     async def change(self, ask: Ask) -> Given:
         name, user = ask.names["name"], self._whose(ask)
-        kept = await self._relay.tenancy.servers.wanted(user, name)
+        kept, version = await self._relay.tenancy.servers.wanted(user, name)
         wanted = {**kept, **written(ask.body), "name": name}
-        made = await self._put(ask, wanted, user, version=ask.if_match)
+        made = await self._put(ask, wanted, user, version=ask.if_match or version)
         return Given(shown(made), version=made.version)
 
     async def remove(self, ask: Ask) -> Given:
-        await self._relay.tenants.unregister(ask.names["name"], user=self._whose(ask))
+        await self._relay.tenants.unregister(ask.names["name"], user=self._whose(ask), version=ask.if_match)
         return Given(status=204)
 
     async def _put(self, ask: Ask, wanted: dict[str, Any], user: str, *, version: int = 0) -> Registration:
@@ -165,7 +165,12 @@ class _Servers:
             raise RefusedError("Servers that are started here are not registered over the API.", status=403, hint=hint)
         most = self._relay.config.limits.servers if user else 0
         return await self._relay.tenants.register(
-            wanted, user=user, version=version, most=most, taken=self._relay.configured()
+            wanted,
+            user=user,
+            version=version,
+            most=most,
+            taken=self._relay.configured(),
+            of_user=self._relay.wants_user(user),
         )
 
     async def _exists(self, ask: Ask, kept: Registration) -> bool:

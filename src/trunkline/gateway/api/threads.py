@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, TypedDict
 
 import msgspec
 
-from trunkline.config.options import SearchStrategy
+from trunkline.config.options import Config, SearchStrategy
 from trunkline.gateway.api.routes import Ask, Body, Given, Route, page
 from trunkline.identity import Overrides
 from trunkline.tenancy.threads import Thread, Threads, check_count
@@ -62,9 +63,9 @@ class ShownThread(TypedDict):
     updated: float
 
 
-def routes(threads: Threads, servers_per_thread: int) -> list[Route]:
+def routes(threads: Threads, config: Callable[[], Config]) -> list[Route]:
     """What can be done with threads."""
-    api = _Threads(threads, servers_per_thread)
+    api = _Threads(threads, config)
     paged, whose, needs = ("cursor", "limit"), ("user",), "a key that writes"
     return [
         Route(
@@ -95,6 +96,7 @@ def routes(threads: Threads, servers_per_thread: int) -> list[Route]:
             api.remove,
             query=whose,
             status=204,
+            versioned=True,
             needs=needs,
         ),
         Route(
@@ -112,8 +114,8 @@ def routes(threads: Threads, servers_per_thread: int) -> list[Route]:
 
 
 class _Threads:
-    def __init__(self, threads: Threads, most: int) -> None:
-        self._threads, self._most = threads, most
+    def __init__(self, threads: Threads, config: Callable[[], Config]) -> None:
+        self._threads, self._config = threads, config
 
     async def list(self, ask: Ask) -> Given:
         found = await self._threads.list(whose(ask), after=ask.cursor, limit=ask.limit + 1)
@@ -125,7 +127,7 @@ class _Threads:
 
     async def put(self, ask: Ask) -> Given:
         wanted: WantedThread = ask.body
-        check_count(wanted.servers, self._most)
+        check_count(wanted.servers, self._config().limits.servers_per_thread)
         said = wanted.overrides
         overrides = Overrides(
             said.search_strategy or "",
@@ -143,16 +145,21 @@ class _Threads:
             overrides,
             version=ask.if_match,
         )
-        made = await self._threads.put(thread)
+        made = await self._threads.put(thread, of_user=self._of_user(thread.user))
         return Given(shown(made), 201 if made.version == 1 else 200, made.version)
 
     async def remove(self, ask: Ask) -> Given:
-        await self._threads.remove(whose(ask), ask.names["id"])
+        await self._threads.remove(whose(ask), ask.names["id"], version=ask.if_match)
         return Given(status=204)
 
     async def clone(self, ask: Ask) -> Given:
-        made = await self._threads.clone(whose(ask), ask.names["id"], ask.body.id)
+        user = whose(ask)
+        made = await self._threads.clone(user, ask.names["id"], ask.body.id, of_user=self._of_user(user))
         return Given(shown(made), 201, made.version)
+
+    def _of_user(self, user: str) -> bool:
+        """Whether somebody has to be in the store: not those whom the file names, nor callers without a key."""
+        return bool(user) and user not in self._config().gateway.users
 
 
 def whose(ask: Ask) -> str:

@@ -7,6 +7,7 @@ from typing import Any, NotRequired, TypedDict
 from trunkline.errors import NotFoundError, RefusedError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route
 from trunkline.gateway.api.threads import whose
+from trunkline.gateway.mcp.asking import Asking
 from trunkline.identity import Scope, unit_name
 from trunkline.model import Call, Caller, Entry
 from trunkline.relay import Relay
@@ -14,7 +15,6 @@ from trunkline.upstream.connection import CLIENT_INFO
 from trunkline.wire import meta
 from trunkline.wire.era import MODERN_VERSIONS
 from trunkline.wire.members import decode, encode
-from trunkline.wire.questions import read_input_required
 
 
 class WantedCall(Body, frozen=True):
@@ -22,6 +22,10 @@ class WantedCall(Body, frozen=True):
 
     arguments: dict[str, Any] = {}
     thread: str = ""
+    state: str = ""
+    """Of the answer to an equal call that asked something: the call goes on where it waits."""
+    answers: dict[str, dict[str, Any]] = {}
+    """What that call asked, answered by the names of its questions."""
 
 
 class ShownTool(TypedDict):
@@ -39,17 +43,32 @@ class ShownTool(TypedDict):
     """All that its server says of it, where it alone was asked for."""
 
 
-class Called(TypedDict):
-    """What a tool answered, as MCP has it."""
+class AskedQuestion(TypedDict):
+    """Something that a tool asks a person, as MCP has it."""
+
+    method: str
+    params: dict[str, Any]
+
+
+class Called(TypedDict, total=False):
+    """What a tool answered, as MCP has it; or what it asks first, to be answered by the same call with `state`."""
 
     content: list[dict[str, Any]]
-    structuredContent: NotRequired[Any]
-    isError: NotRequired[bool]
+    structuredContent: Any
+    isError: bool
+    resultType: str
+    """`input_required` where it asks something."""
+    questions: dict[str, AskedQuestion]
+    state: str
 
 
-def routes(relay: Relay) -> list[Route]:
+CAPABILITIES = b'{"elicitation":{"form":{},"url":{}}}'
+"""Whoever calls here can be asked what a person answers."""
+
+
+def routes(relay: Relay, asking: Asking) -> list[Route]:
     """What can be done with tools."""
-    api = _Tools(relay)
+    api = _Tools(relay, asking)
     query = ("q", "thread", "server", "user", "cursor", "limit")
     return [
         Route(
@@ -67,8 +86,8 @@ def routes(relay: Relay) -> list[Route]:
 
 
 class _Tools:
-    def __init__(self, relay: Relay) -> None:
-        self._relay = relay
+    def __init__(self, relay: Relay, asking: Asking) -> None:
+        self._relay, self._asking = relay, asking
 
     async def list(self, ask: Ask) -> Given:
         scope = await self._scope(ask, ask.query.get("thread", ""))
@@ -99,19 +118,23 @@ class _Tools:
     async def call(self, ask: Ask) -> Given:
         scope = await self._scope(ask, ask.body.thread)
         name = ask.names["name"]
-        caller = Caller(version=MODERN_VERSIONS[0], client_info=CLIENT_INFO)
+        body: WantedCall = ask.body
+        if body.answers and not body.state:
+            raise RefusedError("`answers` to which question?", status=422, hint="Give the `state` that came with it.")
+        caller = Caller(version=MODERN_VERSIONS[0], capabilities=CAPABILITIES, client_info=CLIENT_INFO)
         stamp = meta.Meta(MODERN_VERSIONS[0], caller.capabilities, CLIENT_INFO)
-        params = meta.stamp({"name": encode(name), "arguments": encode(ask.body.arguments)}, stamp)
+        params = meta.stamp({"name": encode(name), "arguments": encode(body.arguments)}, stamp)
+        if body.state:
+            params |= {"requestState": encode(body.state), "inputResponses": encode(body.answers)}
         call = Call("tools/call", name, params, scope=scope, caller=caller, timeout=scope.overrides.timeout)
-        reply = await self._relay.handle(self._relay.enter(call))
-        if reply.parked is not None:
-            self._relay.withdraw(reply.parked)
-            raise RefusedError("The tool asks something, and nobody can be asked here.", status=409, hint="Use /mcp.")
+        call = self._relay.enter(call)
+        if body.state and not self._asking.knows(body.state, call):
+            hint = "Call anew, without `state` and `answers`."
+            raise NotFoundError("No call of yours waits for this answer.", hint=hint)
+        reply = await self._asking.reply(call)
         if reply.error:
             raise RefusedError(str(decode(reply.error).get("message", "")), status=502)
-        if read_input_required(reply.result) is not None:
-            raise RefusedError("The tool asks something, and nobody can be asked here.", status=409, hint="Use /mcp.")
-        return Given(decode(reply.result))
+        return Given(_called(decode(reply.result)))
 
     async def _scope(self, ask: Ask, thread: str) -> Scope:
         """Who is meant, with the rights of who asks."""
@@ -121,6 +144,13 @@ class _Tools:
         elif not self._relay.knows(scope):
             await self._relay.welcome(scope)
         return await self._relay.in_thread(scope, thread) if thread else scope
+
+
+def _called(result: dict[str, Any]) -> dict[str, Any]:
+    """A result, and what it asks in the words of `WantedCall`."""
+    names = {"inputRequests": "questions", "requestState": "state"}
+    asks = result.get("resultType") == "input_required"
+    return {names.get(name, name): value for name, value in result.items()} if asks else result
 
 
 def shown(entry: Entry) -> ShownTool:

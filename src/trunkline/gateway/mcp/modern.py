@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from trunkline.call.stages.elicit import warn_of_secrets, wrong_answer
 from trunkline.call.stages.entry import resolve
 from trunkline.call.stages.tasks import missing_extension
-from trunkline.call.suspended import Suspended
 from trunkline.call.tasks.log import Known
 from trunkline.errors import RefusedError, TrunklineError
+from trunkline.gateway.mcp.asking import Asking
 from trunkline.gateway.mcp.errors import error_of, status_of
 from trunkline.gateway.mcp.lists import Lists, introduce_modern
-from trunkline.gateway.mcp.parking import Parking, is_ours
 from trunkline.gateway.mcp.sessions import LEVELS
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.mcp.subscribers import Subscriber, Subscribers
 from trunkline.gateway.mcp.task_news import TaskNews
 from trunkline.gateway.request import JSON, Headers, Request
 from trunkline.identity import Scope
-from trunkline.model import LIST_METHODS, Answer, Call, Caller, Kind, Parked, Question, Reply
+from trunkline.model import LIST_METHODS, Call, Caller, Kind, Reply
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection_key import owner_of
@@ -31,7 +27,6 @@ from trunkline.wire.envelope import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Message,
-    error_object,
     read_string,
     write_error,
     write_notification,
@@ -40,16 +35,6 @@ from trunkline.wire.envelope import (
 from trunkline.wire.era import error_code
 from trunkline.wire.headers import NAMED_BY, PARAM, check_headers, check_param_headers
 from trunkline.wire.members import Members, decode_object, encode, is_object, read_members, write_members
-from trunkline.wire.questions import (
-    accepted,
-    capability_missing,
-    input_required,
-    may_ask,
-    not_asked,
-    read_answers,
-    read_input_required,
-    url_questions,
-)
 from trunkline.wire.tasks import declares
 
 KINDS = {method: kind for kind, method in LIST_METHODS.items()}
@@ -71,10 +56,9 @@ REMOVED = frozenset(
 class ModernEdge:
     """Answers modern requests, one by one."""
 
-    def __init__(self, relay: Relay, lists: Lists, tasks: Tasks, subscribers: Subscribers) -> None:
+    def __init__(self, relay: Relay, lists: Lists, tasks: Tasks, subscribers: Subscribers, asking: Asking) -> None:
         self._relay, self._lists, self._tasks, self._subscribers = relay, lists, tasks, subscribers
-        gateway = relay.config.gateway
-        self._parking = Parking(most=gateway.max_parked, seconds=gateway.question_timeout, withdraw=relay.withdraw)
+        self._asking = asking
 
     async def post(self, message: Message, params: Members, request: Request) -> None:
         """Answer one message."""
@@ -140,7 +124,7 @@ class ModernEdge:
         assert request.task is not None
         request.on_gone(request.task.cancel)
         try:
-            reply = await self._reply(self._relay.enter(call))
+            reply = await self._asking.reply(self._relay.enter(call))
         except TrunklineError as error:
             await outlet.finish(write_error(message.id, error_of(error, modern=True, uri=name)), *status_of(error))
             return
@@ -149,65 +133,6 @@ class ModernEdge:
             await outlet.finish(write_error(message.id, error), _relayed_status(error), [])
         else:
             await outlet.finish(write_result(message.id, modern_result(reply, message.method)), 200, [])
-
-    async def _reply(self, call: Call) -> Reply:
-        """The call's outcome in this era: what a legacy server asks meanwhile becomes a result that asks the caller."""
-        state, parked, answers = "", None, {}
-        if "requestState" in call.params:
-            state, answers = read_string(call.params["requestState"]), read_answers(call.params)
-            if not state:
-                raise RefusedError("`requestState` is not one that was given out.", code=INVALID_PARAMS)
-            if not is_ours(state) and (call.scope.user or self._goes_to_legacy(call)):
-                raise RefusedError("`requestState` does not belong to this request.", code=INVALID_PARAMS)
-        if state and is_ours(state):
-            found = self._parking.claim(state, call, partial(_check_answers, call, answers))
-            if isinstance(found, bytes):
-                return self._bound(call, await self._relay.handle(_with_state(call, found)))
-            parked = found
-            if parked is None and not may_ask(_ADDRESS, call.caller.capabilities):
-                raise _undeclared([_ADDRESS])
-            call.params = {name: value for name, value in call.params.items() if name not in _RETRY}
-            call.raw_params = b""
-            if parked is None and not all(accepted(answer) for answer in answers.values()):
-                return Reply(error=error_object(-32603, "What the server wants opened was not opened."))
-        reply = await (self._relay.resume(call, parked, answers) if parked is not None else self._relay.handle(call))
-        missing: list[Question] = []
-        while reply.questions and reply.parked is not None:
-            asked = {key: one for key, one in reply.questions.items() if may_ask(one, call.caller.capabilities)}
-            if len(asked) == len(reply.questions):
-                warn_of_secrets(call.server, asked.values())
-                state = self._parking.park(call, reply.parked)
-                return Reply(result=input_required(asked, state), modern=True)
-            refused = {key: not_asked(one) for key, one in reply.questions.items() if key not in asked}
-            missing += [reply.questions[key] for key in refused]
-            reply = await self._relay.resume(call, reply.parked, refused)
-        missing += reply.refused
-        if missing and reply.error:
-            return Reply(error=capability_missing(missing), modern=True)
-        urls = {} if reply.modern or not reply.error else url_questions(reply.error)
-        if urls and all(may_ask(one, call.caller.capabilities) for one in urls.values()):
-            # The server did nothing yet: it wants to be called again when the person has been there.
-            return Reply(result=input_required(urls, self._parking.again(call)), modern=True)
-        return self._bound(call, reply)
-
-    def _bound(self, call: Call, reply: Reply) -> Reply:
-        """A modern server's state works only for the user it was made for, and is never taken for one of ours."""
-        asked = read_input_required(reply.result) if reply.modern else None
-        if asked is None:
-            return reply
-        questions, state = asked
-        warn_of_secrets(call.server, questions.values())
-        if state and (call.scope.user or is_ours(read_string(state))):
-            wrapped = encode(self._parking.wrap(call, state))
-            reply.result = write_members({**read_members(reply.result), "requestState": wrapped})
-        return reply
-
-    def _goes_to_legacy(self, call: Call) -> bool:
-        """Whether the call's server is a legacy one, which has no states of its own."""
-        snapshot = self._relay.view_for(call.scope, call.caller).snapshot
-        entry = resolve(call, snapshot)
-        view = snapshot.servers.get((entry.members or (entry.server,))[0] if entry is not None else snapshot.bare)
-        return view is not None and view.introduction is not None and not view.introduction.modern
 
     # Subscriptions.
 
@@ -351,35 +276,6 @@ def _caller(own: meta.Meta) -> Caller:
     return Caller(True, own.version, own.capabilities, own.client_info, own.log_level)
 
 
-_ADDRESS = Question("elicitation/create", b'{"mode":"url"}')
-
-
-def _check_answers(call: Call, answers: Mapping[str, Answer], parked: Parked) -> None:
-    """Refuse answers that their caller no longer says it gives, or that do not fit; the question stays open."""
-    asked = {key: (parked.questions[key], one) for key, one in answers.items() if key in parked.questions}
-    undeclared = [question for question, _ in asked.values() if not may_ask(question, call.caller.capabilities)]
-    if undeclared:
-        raise _undeclared(undeclared)
-    if isinstance(parked, Suspended):
-        return  # a stage asks again by itself
-    for key, (question, answer) in asked.items():
-        problem = wrong_answer(question, answer)
-        if problem:
-            raise RefusedError(
-                f"The answer to {key!r} does not fit the question: {problem}.",
-                code=INVALID_PARAMS,
-                hint="The question is still open: send the request again with another answer.",
-            )
-
-
-def _undeclared(questions: Sequence[Question]) -> RefusedError:
-    error = decode_object(capability_missing(questions))
-    return RefusedError(
-        "The request answers what it does not declare.", code=error["code"], data=error["data"],
-        hint="Declare in every request what you can be asked.",
-    )  # fmt: skip
-
-
 def modern_result(reply: Reply, method: str) -> bytes:
     """A result in this era's form: a legacy server's lacks that it is complete, and how long it may be kept."""
     if reply.modern:
@@ -389,12 +285,6 @@ def modern_result(reply: Reply, method: str) -> bytes:
         words += b',"ttlMs":0,"cacheScope":"private"'
     rest = reply.result[1:].lstrip()
     return words + (b"," if rest[:1] != b"}" else b"") + rest
-
-
-def _with_state(call: Call, state: bytes) -> Call:
-    call.params = {**call.params, "requestState": state}
-    call.raw_params = b""
-    return call
 
 
 def modern_error(error: bytes, method: str) -> bytes:
@@ -417,7 +307,6 @@ def loud_enough(params: bytes, wanted: str) -> bool:
 
 
 _LEGACY_NOT_FOUND = -32002
-_RETRY = frozenset(("requestState", "inputResponses"))
 
 
 def _relayed_status(error: bytes) -> int:

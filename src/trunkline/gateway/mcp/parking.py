@@ -55,6 +55,14 @@ class Parking:
         """A server's own state, bound to the user it was made for."""
         return self._sealed(_WRAPPED + state, call)
 
+    def opens(self, state: str, call: Call) -> bool:
+        """Whether a state was made for this user and this request."""
+        try:
+            self._seal.open(state, _context(call))
+        except ValueError:
+            return False
+        return True
+
     def claim(self, state: str, call: Call, check: Callable[[Parked], None]) -> Parked | bytes | None:
         """The live call that a state stands for, taken out; or the server's own state; `None`: send the call anew.
 
@@ -82,10 +90,11 @@ class Parking:
             raise RefusedError("The question was answered already.", code=INVALID_PARAMS, hint="Send the request anew.")
         return parked
 
-    def close(self) -> None:
-        """Let go of every call."""
-        for key in list(self._parked):
-            self._expire(key)
+    def close(self, user: str | None = None) -> None:
+        """Let go of every call, or of those of a user."""
+        for key, (_, _, owner) in list(self._parked.items()):
+            if user is None or owner[1] == user:
+                self._expire(key)
 
     def _sealed(self, content: bytes, call: Call) -> str:
         expiry = int((time.time() + self._seconds) * 1000)
@@ -115,7 +124,7 @@ def _context(call: Call) -> bytes:
     """What a state is bound to: the user, the profile, and the request itself, however it is spelt."""
     arguments = call.params.get("arguments", b"{}")
     return context_of(
-        call.scope.user.encode(),
+        call.scope.person.encode(),
         call.scope.profile.encode(),
         call.method.encode(),
         call.name.encode(),

@@ -34,6 +34,8 @@ class TaskNews:
         for id in list(dict.fromkeys(ids))[:AT_MOST]:
             try:
                 task = self._relay.task_log.read(self._about(id), id)
+                if task.server not in self._relay.view_for(self._scope, self._caller).snapshot.servers:
+                    continue  # with this key, or in this thread, its server is not there
                 self._followed[id] = task
                 if task.at is At.HERE or not await self._relay.follow_task(task):
                     del self._followed[id]
