@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -28,7 +29,7 @@ from trunkline.tenancy.servers import Registration, ServerScope, written
 from trunkline.tenancy.tenancy import Tenancy, open_tenancy
 from trunkline.tenancy.threads import ThreadChanged, check_id
 from trunkline.thread import HubThread
-from trunkline.tool import Annotations, Safety, ToolResult
+from trunkline.tool import DIRECT, Annotations, Safety, ToolResult
 from trunkline.tools.names import meaning
 from trunkline.upstream.connection import CLIENT_INFO
 from trunkline.wire import meta
@@ -68,15 +69,17 @@ class Hub:
         *,
         user: str = "",
         thread: str = "",
+        program: str = "",
         timeout: float = 0.0,
         cached: bool = True,
     ) -> ToolResult:
         """Call a tool by its shown name. A failing tool is a result with `is_error`, not an exception.
 
-        Questions meanwhile are answered by the handler of `elicitation`; `cached=False` wants a fresh answer.
+        Questions meanwhile are answered by the handler of `elicitation`; `cached=False` wants a fresh answer. `program`
+        is who calls where it is not the model itself, as a tool's `allowed_callers` name it.
         """
         _check_types(tool, arguments, timeout)
-        scope = await self.relay.scope_of(user, thread)
+        scope = dataclasses.replace(await self.relay.scope_of(user, thread), program=program)
         if tool not in self.relay.view(scope).snapshot.tools:
             tool = self._names_of_vendors.get(tool, tool)
         caller = self._local.caller()
@@ -162,7 +165,7 @@ class Hub:
         await self.relay.settle()
         entries = list(self.snapshot.tools.values())
         if format is None:
-            return entries
+            return [entry for entry in entries if DIRECT in entry.callers]
         from trunkline.control.model_formats import for_model
 
         made = for_model(entries, format, defer=defer, keep=keep).value

@@ -25,6 +25,7 @@ FITTING: dict[str, Json] = {
     "UserChange": {"role": "member"},
     "WantedKey": {},
     "WantedServer": {"url": "http://127.0.0.1:1/mcp"},
+    "WantedTool": {"tags": ["x"]},
     "WantedThread": {"servers": ["one"]},
     "WantedClone": {"id": "t9"},
     "WantedCall": {"arguments": {}},
@@ -96,7 +97,7 @@ async def test_what_is_answered_is_as_described(tmp_path: Path, http: aiohttp.Cl
 
         async def check(asks: Admin, method: str, route: str, body: Json | None = None, query: str = "") -> None:
             names = {"name": {"users": "ana", "servers": "far", "tools": "one__read_note"}.get(route.split("/")[0], "")}
-            path = route.format(**names, id=key_id if route.startswith("keys") else "t1")
+            path = route.format(**names, tool="read_note", id=key_id if route.startswith("keys") else "t1")
             status, answer = await asks(method, path + query, body)
             operation = told["paths"][PATH + route][method.lower()]
             assert status < 300, (method, path, answer)
@@ -110,6 +111,7 @@ async def test_what_is_answered_is_as_described(tmp_path: Path, http: aiohttp.Cl
 
         await check(own, "POST", "servers", {"name": "far", "url": far.url, "tags": ["a"]})
         await check(own, "PATCH", "servers/{name}", {"description": "d"})
+        await check(own, "PATCH", "servers/{name}/tools/{tool}", {"tags": ["a"], "input_examples": [{"a": 1}]})
         await check(own, "PUT", "threads/{id}", {"servers": ["one"], "overrides": {"limits": {"calls_per_hour": 3}}})
         await check(own, "POST", "threads/{id}/clone", {"id": "t2"})
         await check(own, "POST", "tools/{name}/call", {"arguments": {}})

@@ -1,4 +1,4 @@
-"""Options about people: what each may use, and where what is theirs is kept."""
+"""Options about people: what each may use, where what is theirs is kept, and what servers they are offered."""
 
 from __future__ import annotations
 
@@ -37,3 +37,15 @@ class StoreConfig:
     """`sqlite:///path`, or `postgresql://user@host/database` for several machines; default is a file in the home."""
     key: str = field(default="", repr=False)
     """The key of what it keeps secret, 64 hex digits; default is the file `seal.key` in the home."""
+
+
+@dataclass(frozen=True)
+class DiscoverySection:
+    """`[discovery]`: a service that lists servers to register. Nothing of it is registered, or started, unasked."""
+
+    url: str = ""
+    """Its address, `https` or on this machine: a list of services, or an object with `services`."""
+    token: str = field(default="", repr=False)
+    """Bearer token that it wants. Write `${env:NAME}` or `${secret:NAME}` to keep it out of the file."""
+    timeout: float = 10.0
+    """Seconds that it has to answer."""
