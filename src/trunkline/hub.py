@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from trunkline.authoring.server import MCPServerBase
     from trunkline.control.discovery.manager import EnhancedToolDiscovery
     from trunkline.control.search import Found
+    from trunkline.install.services import ServiceDirectory
 
 
 class Hub:
@@ -262,6 +263,14 @@ class Hub:
     async def unregister_server(self, name: str, scope: ServerScope = "app", user: str = "") -> None:
         """Take a registered server out, with its connections."""
         await self.relay.tenants.unregister(name, user=_owner(scope, user))
+
+    @property
+    def services(self) -> ServiceDirectory[Registration]:
+        """What the endpoint of `[discovery]` offers: `offered()` looks, `register(name)` takes one in."""
+        from trunkline.install.services import ServiceDirectory
+
+        kept = self.relay.tenancy.servers.of
+        return ServiceDirectory(lambda: self.config, kept, self.relay.configured, self._register)
 
     async def _register(self, wanted: Mapping[str, Any], user: str, version: int = 0) -> Registration:
         most = self.config.limits.servers if user else 0

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import RefusedError, StoreError, TrunklineError
 from trunkline.gateway import local_api, pages
-from trunkline.gateway.api import openapi, people, servers, status, threads, tools
+from trunkline.gateway.api import discovery, openapi, people, servers, status, threads, tools
 from trunkline.gateway.api.routes import PATH as API
 from trunkline.gateway.api.routes import Api, error_body
 from trunkline.gateway.guard import Guard
@@ -73,6 +73,7 @@ class App:
         routes = [
             *status.routes(relay),
             *servers.routes(relay),
+            *discovery.routes(relay),
             *tools.routes(relay),
             *people.routes(relay.tenancy.people),
             *threads.routes(relay.tenancy.threads, relay.config.limits.servers_per_thread),

@@ -131,7 +131,7 @@ class Servers:
     def _written(self, wanted: Mapping[str, Any], user: str) -> Document:
         content = {key: value for key, value in wanted.items() if key != "name"}
         if isinstance(content.get("tools"), list | tuple):
-            content["minimal_tools"], content["tools"] = _split(content["tools"])
+            content["minimal_tools"], content["tools"] = split_tools(content["tools"])
         name = str(wanted.get("name", ""))
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", name):
             raise ConfigError(
@@ -158,7 +158,7 @@ class Servers:
             raise ConfigError(f"Server {document.name!r}: {error}.") from error
 
 
-def _split(tools: Iterable[Any]) -> tuple[list[Any], dict[str, Any]]:
+def split_tools(tools: Iterable[Any]) -> tuple[list[Any], dict[str, Any]]:
     """Tools as the seed gives them in advance: their definitions, and what is said of them, which stays."""
     definitions: list[Any] = []
     said: dict[str, Any] = {}
