@@ -80,7 +80,9 @@ class Hub:
         is who calls where it is not the model itself, as a tool's `allowed_callers` name it.
         """
         _check_types(tool, arguments, timeout)
-        scope = dataclasses.replace(await self.relay.scope_of(user, thread), program=program)
+        scope = await self.relay.scope_of(user, thread)
+        if program:
+            scope = dataclasses.replace(scope, program=program)
         if tool not in self.relay.view(scope).snapshot.tools:
             tool = self._names_of_vendors.get(tool, tool)
         caller = self._local.caller()

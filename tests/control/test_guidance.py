@@ -185,7 +185,7 @@ def test_a_thread_that_does_not_search_is_shown_deferred_tools() -> None:
 
 
 def test_what_only_programs_may_call_exists_for_them_alone() -> None:
-    tools = {"tools": {"write": {"allowed_callers": [PROGRAM]}}}
+    tools: Any = {"tools": {"write": {"allowed_callers": [PROGRAM]}}}
     program = Scope(program=PROGRAM)
 
     assert names(shown(**tools)) == ["one__read", *TWOS]

@@ -101,7 +101,7 @@ async def test_a_program_calls_what_is_for_it_and_a_model_is_told_so_in_its_vend
 
 async def test_a_name_that_a_server_alone_does_not_list_is_no_way_around_who_may_call(tmp_path: Path) -> None:
     async with far_notes(tmp_path) as far:
-        said = {"tools": {"hidden_*": {"allowed_callers": []}}}
+        said: Json = {"tools": {"hidden_*": {"allowed_callers": []}}}
         async with gateway(tmp_path, {"far": {"url": far.url, **said}}) as opened:
             assert (await opened.hub.call("read_note")).text == "of far"
             with pytest.raises(UnknownNameError):
@@ -194,7 +194,7 @@ async def told(stream: EventReader) -> list[str]:
 async def test_a_users_own_server_is_under_what_the_operator_says_of_all_tools(
     tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:
-    said = {"tools": {"delete_*": {"allowed_callers": []}}}
+    said: Json = {"tools": {"delete_*": {"allowed_callers": []}}}
     async with far_notes(tmp_path) as far, gateway(tmp_path, {}, sections=said) as opened:
         key = await Admin(opened, http).key("ana")
         ana = Admin(opened, http, key)
@@ -255,7 +255,7 @@ async def test_tools_given_in_advance_are_listed_and_found_until_the_server_list
         ([{"description": "No name."}], "no good `name`"),
         ([{"name": "a b"}], "no good `name`"),
         ([{"name": "a"}, {"name": "a"}], "twice"),
-        ([{"name": "a", "inputSchema": []}], "inputSchema"),
+        ([{"name": "a", "inputSchema": 5}], "inputSchema"),
         ([{"name": "a", "description": 5}], "description"),
         ([{"name": f"t{number}"} for number in range(1001)], "more than 1000 tools"),
         ([{"name": "a", "description": "x" * 2**20}], "1 MiB"),
