@@ -153,7 +153,7 @@ async def test_something_else_is_said_of_one_tool_of_a_registered_server(
         assert opened.hub.snapshot.servers["far"].introduction is started
         stale = await admin("PATCH", "servers/far/tools/read_note", {"tags": ["y"]}, **{"if-match": '"1"'})
         assert stale[0] == 412
-        status, made = await admin("PATCH", "servers/far/tools/read_note", {"defer_loading": None})
+        status, made = await admin("PATCH", "servers/far/tools/read_note", {"defer_loading": None, "when_to_use": None})
         assert made["tools_said"] == {"read_note": {"tags": ["x"]}}
         assert "far__read_note" in await tools(opened, http, opened.key)
         wrong = await admin("PATCH", "servers/far/tools/read_note", {"input_examples": [{"a": 1}] * 30})
