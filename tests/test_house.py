@@ -15,6 +15,7 @@ IMPORTS_LATE = {
     "trunkline.authoring": "the SDK takes a second to load, and who only describes a server need not wait for it",
     "trunkline.cli": "a command loads what it needs, and help nothing",
     "trunkline.control.search": "searching by meaning is an extra, and who does not search pays for no index",
+    "trunkline.gateway.api.discovery": "few gateways have an endpoint that offers servers",
     "trunkline.hub": "vendors' formats and discovery are for those who use them",
     "trunkline.search": "numpy and the model are an extra",
 }

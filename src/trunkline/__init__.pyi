@@ -118,6 +118,8 @@ from trunkline.install.marketplace.options import RegistrySearchOptions as Regis
 from trunkline.install.marketplace.options import RegistrySearchResult as RegistrySearchResult
 from trunkline.install.marketplace.server_json import get_all_well_known_servers as get_all_well_known_servers
 from trunkline.install.marketplace.server_json import get_well_known_server as get_well_known_server
+from trunkline.install.services import Service as Service
+from trunkline.install.services import ServiceDirectory as ServiceDirectory
 from trunkline.manager.config import McpConnection as McpConnection
 from trunkline.manager.config import McpServerConfig as McpServerConfig
 from trunkline.manager.config import McpToolDefinition as McpToolDefinition

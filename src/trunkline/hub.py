@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -30,7 +31,7 @@ from trunkline.tenancy.servers import Registration, ServerScope, written
 from trunkline.tenancy.tenancy import Tenancy, open_tenancy
 from trunkline.tenancy.threads import ThreadChanged, check_id
 from trunkline.thread import HubThread
-from trunkline.tool import Annotations, Safety, ToolResult
+from trunkline.tool import DIRECT, Annotations, Safety, ToolResult
 from trunkline.tools.names import meaning
 from trunkline.upstream.connection import CLIENT_INFO
 from trunkline.wire import meta
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from trunkline.authoring.server import MCPServerBase
     from trunkline.control.discovery.manager import EnhancedToolDiscovery
     from trunkline.control.search import Found
+    from trunkline.install.services import ServiceDirectory
 
 
 class Hub:
@@ -73,15 +75,19 @@ class Hub:
         *,
         user: str = "",
         thread: str = "",
+        program: str = "",
         timeout: float = 0.0,
         cached: bool = True,
     ) -> ToolResult:
         """Call a tool by its shown name. A failing tool is a result with `is_error`, not an exception.
 
-        Questions meanwhile are answered by the handler of `elicitation`; `cached=False` wants a fresh answer.
+        Questions meanwhile are answered by the handler of `elicitation`; `cached=False` wants a fresh answer. `program`
+        is who calls where it is not the model itself, as a tool's `allowed_callers` name it.
         """
         _check_types(tool, arguments, timeout)
         scope = await self.relay.scope_of(user, thread)
+        if program:
+            scope = dataclasses.replace(scope, program=program)
         if tool not in self.relay.view(scope).snapshot.tools:
             tool = self._names_of_vendors.get(tool, tool)
         caller = self._local.caller()
@@ -167,7 +173,7 @@ class Hub:
         await self.relay.settle()
         entries = list(self.snapshot.tools.values())
         if format is None:
-            return entries
+            return [entry for entry in entries if DIRECT in entry.callers]
         from trunkline.control.model_formats import for_model
 
         made = for_model(entries, format, defer=defer, keep=keep).value
@@ -270,6 +276,14 @@ class Hub:
     async def unregister_server(self, name: str, scope: ServerScope = "app", user: str = "") -> None:
         """Take a registered server out, with its connections."""
         await self.relay.tenants.unregister(name, user=_owner(scope, user))
+
+    @property
+    def services(self) -> ServiceDirectory[Registration]:
+        """What the endpoint of `[discovery]` offers: `offered()` looks, `register(name)` takes one in."""
+        from trunkline.install.services import ServiceDirectory
+
+        kept = self.relay.tenancy.servers.of
+        return ServiceDirectory(lambda: self.config, kept, self.relay.configured, self._register)
 
     async def _register(
         self, wanted: Mapping[str, Any], user: str, version: int = 0, *, replace: bool = True

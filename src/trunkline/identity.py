@@ -60,6 +60,8 @@ class Scope:
     """What the user may use, where that is not what `[limits]` says."""
     overrides: Overrides = NO_OVERRIDES
     """What its thread says."""
+    program: str = ""
+    """The program that calls, by its vendor's name (`code_execution_20250825`); empty for whoever calls directly."""
 
     @property
     def person(self) -> str:

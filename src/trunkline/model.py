@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from trunkline.identity import EVERYONE, Scope, unit_name
-from trunkline.tool import NO_OPTIONS, UNKNOWN, Annotations, ToolOptions
+from trunkline.tool import DIRECT, NO_OPTIONS, UNKNOWN, Annotations, ToolOptions
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 """Shared by all who have none: a call makes no object that it does not need."""
@@ -205,6 +205,10 @@ class Entry:
     """How a tool behaves: what its server and the configuration say, and what can be told from its words."""
     options: ToolOptions = NO_OPTIONS
     """What the configuration says of a tool."""
+    deferred: bool = False
+    """Lists leave it out where callers can search."""
+    callers: tuple[str, ...] = (DIRECT,)
+    """Who may call it."""
     members: tuple[str, ...] = ()
     """Where `server` is a group: the servers of it that offer this."""
 
@@ -298,9 +302,19 @@ class Offer:
         return any(tool.app_only or tool.for_askable for tool in self.tools.values())
 
     @cached_property
+    def defers(self) -> bool:
+        """Whether lists leave some of its tools out where callers can search."""
+        return any(tool.deferred for tool in self.tools.values())
+
+    @cached_property
+    def callers(self) -> Set[tuple[str, ...]]:
+        """Who may call its tools: each set of callers once."""
+        return frozenset(tool.callers for tool in self.tools.values())
+
+    @cached_property
     def for_models(self) -> int:
-        """How many of its tools models may see."""
-        return sum(not tool.app_only for tool in self.tools.values()) if self.for_some else len(self.tools)
+        """How many of its tools models are shown where they need not search."""
+        return sum(not (tool.app_only or tool.deferred) for tool in self.tools.values())
 
     @cached_property
     def pages(self) -> Mapping[str, Entry]:

@@ -77,7 +77,8 @@ class Relay:
         self.config, self.tenancy = config, tenancy
         self._tasks, self._edge = tasks, edge
         self._mounted: dict[str, ServerSpec] = {}
-        self._registered: dict[str, ServerSpec] = {}
+        self._added: dict[str, ServerSpec] = {}  # what was mounted or registered
+        self._applying = asyncio.Lock()
         self._registry = Registry(config, tasks, self._learn)
         self._views = Views(config)
         self._fleet = Fleet(self._registry, ListStore(config.home), tasks)
@@ -85,7 +86,7 @@ class Relay:
         self.own_subscriptions = OwnSubscriptions(self._fleet, tasks)
         """What callers follow on connections of their own."""
         self._links = Links()
-        self.tenants = Tenants(tenancy.servers, self._fleet, self._registry, self._run_registered)
+        self.tenants = Tenants(tenancy.servers, self._fleet, self._registry, lambda: self.config, self.apply)
         """Servers that were registered at run time, and the users who are here."""
         seen = self._registry, self._fleet, self._views, self._own_lists
         self._callers = callers = Callers(lambda: self.config, tenancy, self.tenants, seen)
@@ -180,8 +181,7 @@ class Relay:
 
     async def introduction_for(self, scope: Scope, caller: Caller) -> Introduction | None:
         """What the one server of bare mode says of itself to such a caller; `None` when nothing is known of it."""
-        view = self.snapshot.servers.get(self.snapshot.bare)
-        spec = self._fleet.specs.get(self.snapshot.bare)
+        view, spec = self.snapshot.servers.get(self.snapshot.bare), self._fleet.specs.get(self.snapshot.bare)
         if spec is None or view is None:
             return None
         if spec.lifecycle == "transient":
@@ -270,9 +270,17 @@ class Relay:
 
     # Servers come and go.
 
-    async def apply(self, config: Config) -> list[str]:
-        """Take on another configuration; servers that did not change are not touched. Says what changed."""
-        config = dataclasses.replace(config, servers={**self._registered, **config.servers, **self._mounted})
+    async def apply(self, config: Config | None = None) -> list[str]:
+        """Take on another configuration, or what was registered since; two at once wait for each other."""
+        async with self._applying:
+            return await self._take_on(config or self.config)
+
+    async def _take_on(self, config: Config) -> list[str]:
+        """Leave servers alone that did not change; what the configuration has counts more than what was registered."""
+        own = {name: spec for name, spec in config.servers.items() if spec is not self._added.get(name)}
+        registered, said = self.tenants.everybodys(config), self.config.tools
+        self._added = {**registered, **self._mounted}
+        config = dataclasses.replace(config, servers={**registered, **own, **self._mounted})
         wanted = {name: spec for name, spec in config.servers.items() if spec.enabled}
         left = await self._fleet.dismiss(wanted)
         for name in left:
@@ -285,19 +293,16 @@ class Relay:
         self._views.configure(config)
         self.limiter.configure(config.limits)
         self._registry.configure(config)
+        if config.tools != said:
+            await self.tenants.reconsider()
         await self._registry.published()
         news = [f"{'changed' if name in wanted else 'removed'} {name}" for name in left]
         return news + [f"added {name}" for name in came if name not in left]
 
-    async def _run_registered(self, specs: dict[str, ServerSpec]) -> None:
-        """Have everybody's registered servers run; what the configuration itself has counts more."""
-        own = {name: spec for name, spec in self.config.servers.items() if spec is not self._registered.get(name)}
-        self._registered = specs
-        await self.apply(dataclasses.replace(self.config, servers=own))
-
     def configured(self) -> set[str]:
         """Names that the configuration has taken."""
-        return {name for name in self.config.servers if name not in self._registered} | self.config.groups.keys()
+        own = {name for name, spec in self.config.servers.items() if spec is not self._added.get(name)}
+        return own | self._mounted.keys() | self.config.groups.keys()
 
     async def mount(self, server: MCPServerBase, name: str) -> None:
         """Take in a server of this process; what was started here is stopped when it is unmounted."""
@@ -306,7 +311,7 @@ class Relay:
         ran = server.running
         await server.start()
         self._mounted[name] = ServerSpec(name, local=Mounted(server, stops=not ran))
-        await self.apply(self.config)
+        await self.apply()
         supervisor = self._fleet.supervisor(name)
         if supervisor is not None:  # nobody unmounted it meanwhile
             await supervisor.first_try.wait()
@@ -319,8 +324,7 @@ class Relay:
             raise ConfigError(f"No server {name!r} is mounted.", hint="`mount` says under which name it was.")
         mounted: Mounted = spec.local
         mounted.gone = True
-        rest = {other: kept for other, kept in self.config.servers.items() if other != name}
-        await self.apply(dataclasses.replace(self.config, servers=rest))
+        await self.apply()
         if mounted.stops:
             await mounted.server.stop("It was unmounted.")
 
@@ -348,8 +352,7 @@ class Relay:
         return " ".join(spec.fingerprint for spec in specs if spec is not None)
 
     def _limits(self, server: str) -> Limits:
-        spec = self._fleet.specs.get(server)
-        batcher = self.config.batcher
+        spec, batcher = self._fleet.specs.get(server), self.config.batcher
         return Limits(spec.concurrency if spec else 1, batcher.max_queue, batcher.max_wait)
 
     def _hear(self, key: ConnectionKey, method: str, params: bytes) -> None:
@@ -369,10 +372,8 @@ class Relay:
 
     def events(self) -> PoolEvents:
         """What the pool tells us."""
-        idle = lambda: self.config.gateway.session_idle  # noqa: E731
-        return PoolEvents(
-            self._hear, self._woke, self._edge.ask_session, self._fleet.downloading, idle, self._own_lists.forget
-        )
+        ask, idle = self._edge.ask_session, lambda: self.config.gateway.session_idle
+        return PoolEvents(self._hear, self._woke, ask, self._fleet.downloading, idle, self._own_lists.forget)
 
     def attach(self, pool: Pool) -> None:
         """Calls go to the servers of this pool."""

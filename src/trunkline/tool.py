@@ -11,6 +11,9 @@ import msgspec
 
 Safety = Literal["safe", "moderate", "dangerous"]
 
+DIRECT = "direct"
+"""The caller that is no program: a model, or whoever else calls a tool itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
@@ -66,9 +69,50 @@ class ToolOptions(Annotations):
     """Seconds a call of it may take, questions and retries included; default is `[middleware]`'s."""
     retries: int | None = None
     """How often a call of it that is safe to repeat is tried again; default is `[middleware]`'s."""
+    when_to_use: str = ""
+    """When a model should take it: searched, and told with the tool."""
+    defer_loading: bool | None = None
+    """Whether lists leave it out: it is found by `search_tools` and called by its name; default is its server's."""
+    allowed_callers: tuple[str, ...] | None = None
+    """Who may call it: `direct`, and programs, such as `code_execution_20250825`; its server can only narrow this."""
+    input_examples: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    """Arguments that it can be called with, as examples for models."""
 
 
 NO_OPTIONS = ToolOptions()
+
+MOST_EXAMPLES = 20
+MOST_CALLERS = 20
+LARGEST_EXAMPLES = 16 * 2**10
+"""Bytes that the examples of one tool may have together."""
+LONGEST_GUIDANCE = 2_000
+
+
+def problem_of(options: ToolOptions) -> str:
+    """What is wrong with what an operator says; empty when nothing is."""
+    callers, examples = options.allowed_callers or (), list(options.input_examples)
+    if len(callers) > MOST_CALLERS or not all(caller.strip() for caller in callers):
+        return f"`allowed_callers` are at most {MOST_CALLERS} names."
+    if len(options.when_to_use) > LONGEST_GUIDANCE:
+        return f"`when_to_use` has at most {LONGEST_GUIDANCE} characters."
+    if len(fitting_examples(examples)) < len(examples):
+        return f"`input_examples` are at most {MOST_EXAMPLES}, of {LARGEST_EXAMPLES // 2**10} KiB of JSON together."
+    return ""
+
+
+def fitting_examples(examples: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The first of some examples that are neither too many nor too large."""
+    kept: list[Mapping[str, Any]] = []
+    room = LARGEST_EXAMPLES
+    for example in examples[:MOST_EXAMPLES]:
+        try:
+            room -= len(msgspec.json.encode(example))
+        except (TypeError, ValueError, RecursionError, OverflowError):
+            break  # it is no JSON
+        if room < 0:
+            break
+        kept.append(example)
+    return kept
 
 
 def _empty_schema() -> Mapping[str, Any]:

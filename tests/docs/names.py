@@ -24,7 +24,8 @@ GROUPS = {
     "The hub": ("python.md", "open_hub Hub Scope Tool ToolResult TrunklineError __version__"),
     "Servers and threads at run time": (
         "python.md#servers-and-threads-at-run-time",
-        "Registration HubThread Thread ThreadStatistics ServerRegistered ServerUnregistered ThreadChanged LimitReached "
+        "Registration Service ServiceDirectory "
+        "HubThread Thread ThreadStatistics ServerRegistered ServerUnregistered ThreadChanged LimitReached "
         "LimitNear CredentialRefused",
     ),
     "Under ART's names": (

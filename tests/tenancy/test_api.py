@@ -13,11 +13,14 @@ import pytest
 from yarl import URL
 
 from tests.harness import gateway
+from tests.install.test_services import Endpoint, endpoint
 from tests.tenancy.test_access import notes, open_house
 from tests.tenancy.test_people import Admin
 from trunkline import CredentialRefused
 from trunkline.gateway.api.routes import PATH, Route
 from trunkline.gateway.serve import Gateway
+
+__all__ = ["endpoint"]
 
 Json = dict[str, Any]
 
@@ -26,6 +29,8 @@ FITTING: dict[str, Json] = {
     "UserChange": {"role": "member"},
     "WantedKey": {},
     "WantedServer": {"url": "http://127.0.0.1:1/mcp"},
+    "WantedTool": {"tags": ["x"]},
+    "WantedService": {},
     "WantedThread": {"servers": ["one"]},
     "WantedClone": {"id": "t9"},
     "WantedCall": {"arguments": {}},
@@ -87,17 +92,25 @@ async def test_every_route_is_described_with_all_it_takes(tmp_path: Path, http: 
         jsonschema.Draft202012Validator.check_schema(schema)
 
 
-async def test_what_is_answered_is_as_described(tmp_path: Path, http: aiohttp.ClientSession) -> None:
-    async with open_house(tmp_path / "house", http) as (opened, admin), gateway(tmp_path / "far", {}) as far:
+async def test_what_is_answered_is_as_described(
+    tmp_path: Path, http: aiohttp.ClientSession, endpoint: Endpoint
+) -> None:
+    sections = {"discovery": {"url": endpoint.url}}
+    async with (
+        open_house(tmp_path / "house", http, sections=sections) as (opened, admin),
+        gateway(tmp_path / "far", {}) as far,
+    ):
         await far.hub.mount(notes("n", "far"))
+        endpoint.services = [endpoint.service("sea")]
         told = await description(opened, http)
         own = Admin(opened, http, await admin.key("ana"))
         key_id = (await own("POST", "keys", {}))[1]["id"]
         checked: set[tuple[str, str]] = set()
 
         async def check(asks: Admin, method: str, route: str, body: Json | None = None, query: str = "") -> None:
-            names = {"name": {"users": "ana", "servers": "far", "tools": "one__read_note"}.get(route.split("/")[0], "")}
-            path = route.format(**names, id=key_id if route.startswith("keys") else "t1")
+            named = {"users": "ana", "servers": "far", "tools": "one__read_note", "discovery": "sea"}
+            names = {"name": named.get(route.split("/")[0], "")}
+            path = route.format(**names, tool="read_note", id=key_id if route.startswith("keys") else "t1")
             status, answer = await asks(method, path + query, body)
             operation = told["paths"][PATH + route][method.lower()]
             assert status < 300, (method, path, answer)
@@ -111,13 +124,15 @@ async def test_what_is_answered_is_as_described(tmp_path: Path, http: aiohttp.Cl
 
         await check(own, "POST", "servers", {"name": "far", "url": far.url, "tags": ["a"]})
         await check(own, "PATCH", "servers/{name}", {"description": "d"})
+        await check(own, "PATCH", "servers/{name}/tools/{tool}", {"tags": ["a"], "input_examples": [{"a": 1}]})
         await check(own, "PUT", "threads/{id}", {"servers": ["one"], "overrides": {"limits": {"calls_per_hour": 3}}})
         await check(own, "POST", "threads/{id}/clone", {"id": "t2"})
         await check(own, "POST", "tools/{name}/call", {"arguments": {}})
         await check(own, "POST", "keys", {"expires": "30d"})
         await check(admin, "POST", "users", {"name": "bob"})
         await check(admin, "PATCH", "users/{name}", {"limits": {"calls_per_hour": 30}})
-        for route in ("users", "users/{name}", "keys", "servers", "stats", "tools"):
+        await check(admin, "POST", "discovery/{name}", {})
+        for route in ("discovery", "users", "users/{name}", "keys", "servers", "stats", "tools"):
             await check(admin, "GET", route)
         for route in ("servers", "servers/{name}", "tools", "tools/{name}", "threads", "threads/{id}", "stats"):
             await check(own, "GET", route)

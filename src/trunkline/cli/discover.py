@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from trunkline.cli.console import MARKS, counted, first_line, print_json, say
 from trunkline.cli.main import Commands
@@ -18,7 +19,8 @@ from trunkline.cli.open import check_server, config_to_look_at, hint_to_begin, o
 from trunkline.cli.show import WELL, add_timeout
 from trunkline.cli.tools import known_of
 from trunkline.clients.secret import printable
-from trunkline.config.options import Config
+from trunkline.config.options import Config, ServerSpec
+from trunkline.config.tenancy import DiscoverySection
 from trunkline.control.change import ToolChange
 from trunkline.errors import ConfigError
 from trunkline.model import Kind, Listing, ServerView
@@ -26,6 +28,9 @@ from trunkline.storage.files import try_replace_file
 from trunkline.tools.annotations import get_annotation_summary, get_tool_safety_level
 from trunkline.tools.infer import Inference, infer
 from trunkline.wire.members import decode_object
+
+if TYPE_CHECKING:
+    from trunkline.gateway.api.discovery import ShownService
 
 SIGNS = {"new": "+", "back": "+", "changed": "~", "gone": "-"}
 OTHERS = {
@@ -41,7 +46,8 @@ def add_commands(commands: Commands) -> None:
         "discover",
         commands.formatted,
         description="Start the servers, and show what each offers: tools, resources and prompts, and which tools are "
-        "new, changed or gone since you last did so. Exit code 3 means that none can be reached.",
+        "new, changed or gone since you last did so. Exit code 3 means that none can be reached. With --url, show "
+        "instead the servers that a discovery endpoint offers; --register takes one in, and nothing is started.",
     )
     discover.add_argument("--server", metavar="NAME", help="only this one")
     discover.add_argument(
@@ -49,6 +55,16 @@ def add_commands(commands: Commands) -> None:
     )
     discover.add_argument("--json", dest="format", action="store_const", const="json", help="the same as --format json")
     add_timeout(discover)
+    discover.add_argument(
+        "--url",
+        nargs="?",
+        const="",
+        metavar="URL",
+        help="what an endpoint offers; default is that of [discovery]",
+    )
+    discover.add_argument("--register", metavar="NAME", help="register this server of what the endpoint offers")
+    discover.add_argument("--user", default="", metavar="NAME", help="with --register, as this user's own")
+    discover.add_argument("--store", default="", metavar="URL", help="with --url, in this store, whatever runs")
     discover.set_defaults(run=_discover)
 
 
@@ -88,6 +104,10 @@ class Discovered:
 
 
 def _discover(options: argparse.Namespace) -> int:
+    if options.url is not None or options.register:
+        return _look_at_services(options)
+    if options.user or options.store:
+        raise ConfigError("--user and --store are for what an endpoint offers.", hint="Say --url.")
     config = config_to_look_at(options)
     if options.server:
         check_server(config, options.server, looks=True)
@@ -105,6 +125,61 @@ def _discover(options: argparse.Namespace) -> int:
             _print(one, options)
         _sum_up(found, hint_to_begin(config, options.server), infers=options.infer_annotations)
     return 3 if found and not any(one.reached for one in found) else 0
+
+
+def _look_at_services(options: argparse.Namespace) -> int:
+    """Show what an endpoint offers, or take one of it in, with whoever has the registered servers."""
+    from trunkline.cli.admin import Admin, administer
+    from trunkline.gateway.api.discovery import told
+    from trunkline.install.services import ServiceDirectory
+    from trunkline.tenancy.servers import Registration
+
+    async def ask(admin: Admin) -> tuple[list[ShownService], bool]:
+        config = _with_endpoint(admin.config, options.url)
+
+        async def kept(user: str) -> list[Registration]:
+            specs = [ServerSpec(one["name"], one["command"], url=one["url"]) for one in await admin.servers(user)]
+            return [Registration(spec) for spec in specs]
+
+        async def put(wanted: Mapping[str, Any], user: str) -> dict[str, Any]:
+            whose = {"scope": "user", "user": user} if user else {"scope": "app"}
+            return await admin.ask("POST", "servers", body={**wanted, **whose})
+
+        services = ServiceDirectory(lambda: config, kept, lambda: {*config.servers, *config.groups}, put)
+        await admin.check_user(options.user)
+        made = await services.register(options.register, options.user) if options.register else None
+        return [told(one) for one in await services.offered(options.user)], made is not None
+
+    offered, made = administer(options, ask)
+    if options.register:
+        offered = [one for one in offered if one["name"] == options.register]
+    if options.format == "json":
+        print_json({"services": offered, **({"registered": made} if options.register else {})})
+    elif options.register:
+        whose = options.user or "everybody"
+        say(
+            f"Registered {options.register!r} for {whose}." if made else f"{options.register!r} was registered already."
+        )
+    else:
+        _print_services(offered)
+    return 0
+
+
+def _print_services(offered: Sequence[ShownService]) -> None:
+    for one in offered:
+        mark = "✓" if one["registered"] else "✗" if one["problem"] else "+"
+        print(printable(f"{mark} {one['name']}  {one['address']}  {first_line(one['description'])}").rstrip())
+        if one["problem"]:
+            print(printable(f"    {one['problem']}"))
+    new = sum(not (one["registered"] or one["problem"]) for one in offered)
+    say(f"{counted(len(offered), 'service')}, {new} to register. Take one in: trunkline discover --url --register NAME")
+
+
+def _with_endpoint(config: Config, url: str | None) -> Config:
+    """The configuration with another endpoint, which is not shown the token of the configured one."""
+    if not url or url == config.discovery.url:
+        return config
+    return dataclasses.replace(config, discovery=DiscoverySection(url=url, timeout=config.discovery.timeout))
 
 
 async def _look(config: Config, seconds: float) -> list[Discovered]:

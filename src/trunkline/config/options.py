@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import parse_qsl, unquote
 
-from trunkline.config.tenancy import LimitsSection, StoreConfig
+from trunkline.config.tenancy import DiscoverySection, LimitsSection, StoreConfig
 from trunkline.tool import ToolOptions
 
 Expose = Literal["auto", "all", "search"]
@@ -136,6 +136,10 @@ class ServerSpec:
     """Pages that are read of each of its lists."""
     enabled: bool = True
     """`false` keeps the entry, but does not use it."""
+    defer_loading: bool | None = None
+    """Whether lists leave its tools out: `search_tools` finds them, and they are called by name; default is no."""
+    minimal_tools: tuple[Mapping[str, Any], ...] = ()
+    """Tools that it is known to have before it was ever reached: `name`, and what else a definition has of MCP."""
     tools: Mapping[str, ToolOptions] = field(default_factory=dict[str, ToolOptions])
     """What you say of its tools, by name or pattern (`"delete_*"`, `"*"`), in `[servers.NAME.tools.TOOL]`."""
     problem: str = ""
@@ -183,7 +187,8 @@ class ServerSpec:
     @cached_property
     def fingerprint(self) -> str:
         """Changes when, and only when, something changes that its connections depend on."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in ("tools", "local")}
+        aside = {"tools", "local", "defer_loading", *(() if self.minimal_tools else ("minimal_tools",))}
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in aside}
         here = {"local": f"{os.getpid()} {id(self.local)}"} if self.local is not None else {}
         text = json.dumps({**values, **here, "tools": {}}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -372,6 +377,9 @@ class Config:
     groups: Mapping[str, GroupSpec] = field(default_factory=dict[str, GroupSpec])
     profiles: Mapping[str, ProfileSpec] = field(default_factory=dict[str, ProfileSpec])
     registries: Mapping[str, RegistrySpec] = field(default_factory=dict[str, RegistrySpec])
+    tools: Mapping[str, ToolOptions] = field(default_factory=dict[str, ToolOptions])
+    """What is said of tools of every server; the servers of the file have it among their own."""
+    discovery: DiscoverySection = field(default_factory=DiscoverySection)
     search: SearchSection = field(default_factory=SearchSection)
     annotations: AnnotationsSection = field(default_factory=AnnotationsSection)
     middleware: MiddlewareSection = field(default_factory=MiddlewareSection)
@@ -402,6 +410,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "cache": CacheSection,
     "router": RouterSection,
     "batcher": BatcherSection,
+    "discovery": DiscoverySection,
     "limits": LimitsSection,
     "store": StoreConfig,
 }

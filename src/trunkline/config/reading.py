@@ -28,10 +28,13 @@ from trunkline.config.options import (
 )
 from trunkline.config.secrets import look_up
 from trunkline.errors import ConfigError
-from trunkline.tool import ToolOptions
+from trunkline.tool import ToolOptions, problem_of
 
 LARGEST_FILE = 64 * 2**20
 """Bytes that a file with servers may have; clients keep much else in theirs."""
+MOST_MINIMAL_TOOLS = 1_000
+LARGEST_MINIMAL_TOOLS = 2**20
+"""Bytes that the tools of one server may have that are given in advance."""
 
 
 def user_file(env: Mapping[str, str]) -> Path:
@@ -107,7 +110,9 @@ def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
         name: _registry(name, _object(spec, f"registries.{name}"), env)
         for name, spec in _object(document.get("registries", {}), "registries").items()
     }
-    return Config(**sections, servers=servers, groups=groups, profiles=profiles, registries=registries)
+    everywhere = {name: _make(ToolOptions, options, f"tools.{name}") for name, options in tools.items()}
+    named: dict[str, Any] = {"servers": servers, "groups": groups, "profiles": profiles, "registries": registries}
+    return Config(**sections, **named, tools=everywhere)
 
 
 def _section(name: str, values: Mapping[str, Any], env: Mapping[str, str]) -> Any:
@@ -190,8 +195,33 @@ def _tools(value: Any, where: str) -> dict[str, dict[str, Any]]:
     """What is said of tools, checked."""
     found = {tool: _object(options, f"{where}.{tool}") for tool, options in _object(value, where).items()}
     for tool, options in found.items():
-        _make(ToolOptions, options, f"{where}.{tool}")
+        problem = problem_of(_make(ToolOptions, options, f"{where}.{tool}"))
+        if problem:
+            raise ConfigError(f"{where}.{tool}: {problem}")
     return found
+
+
+def _check_minimal(spec: ServerSpec) -> None:
+    """Refuse tools given in advance that no server could list."""
+    seen: set[str] = set()
+    for tool in spec.minimal_tools:
+        name, schema, description = tool.get("name"), tool.get("inputSchema", {}), tool.get("description", "")
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_./-]{1,128}", name):
+            hint = "Use 1 to 128 letters, digits, dots, dashes, slashes or underscores."
+            raise ConfigError(f"Server {spec.name!r}: a tool of `minimal_tools` has no good `name`.", hint=hint)
+        if name in seen:
+            raise ConfigError(f"Server {spec.name!r}: `minimal_tools` has {name!r} twice.", hint="Leave one out.")
+        if not isinstance(schema, dict) or not isinstance(description, str):
+            what = "`inputSchema` must be an object, and `description` a text"
+            raise ConfigError(f"Server {spec.name!r}: of {name!r} in `minimal_tools`, {what}.")
+        seen.add(name)
+    try:
+        size = len(msgspec.json.encode(spec.minimal_tools))
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise ConfigError(f"Server {spec.name!r}: `minimal_tools` must be JSON: {error}.") from None
+    if len(seen) > MOST_MINIMAL_TOOLS or size > LARGEST_MINIMAL_TOOLS:
+        most = f"{MOST_MINIMAL_TOOLS} tools, of {LARGEST_MINIMAL_TOOLS // 2**20} MiB together"
+        raise ConfigError(f"Server {spec.name!r}: `minimal_tools` has more than {most}.")
 
 
 def server_of(
@@ -219,6 +249,7 @@ def server_of(
     ):  # fmt: skip
         if getattr(made, option) <= 0:
             raise ConfigError(f"servers.{name}.{option} must be more than 0.")
+    _check_minimal(made)
     unsendable = _unsendable(made)
     if unsendable:
         raise ConfigError(f"Server {name!r}: {unsendable}", hint="Write it without that character.")
@@ -340,6 +371,10 @@ _VARIABLE = re.compile(
 )
 
 
+_AS_WRITTEN = ("tools", "minimal_tools")
+"""Options that are told to callers: a variable in them would be, too."""
+
+
 def _expanded(section: Any, env: Mapping[str, str]) -> tuple[Any, str]:
     """Put values in the place of `${env:NAME}` and `${secret:NAME}`, and say which are missing."""
     missing: list[str] = []
@@ -376,7 +411,8 @@ def _expanded(section: Any, env: Mapping[str, str]) -> tuple[Any, str]:
     changed: dict[str, Any] = {}
     for field in dataclasses.fields(section):
         hidden = not field.repr
-        changed[field.name] = expand(getattr(section, field.name))
+        if field.name not in _AS_WRITTEN:
+            changed[field.name] = expand(getattr(section, field.name))
     made = dataclasses.replace(section, **changed)
     if missing:
         problems.insert(0, f"the environment variable {', '.join(sorted(set(missing)))} is not set.")

@@ -1,4 +1,4 @@
-"""Options about people: what each may use, and where what is theirs is kept."""
+"""Options about people: what each may use, where what is theirs is kept, and what servers they are offered."""
 
 from __future__ import annotations
 
@@ -39,3 +39,15 @@ class StoreConfig:
     """The master key, 64 hex digits, or `keyring`; default is `TRUNKLINE_MASTER_KEY`, else `seal.key` in the home."""
     key_command: str = field(default="", repr=False)
     """A command that prints the master key, such as `pass show trunkline`; it is run without a shell."""
+
+
+@dataclass(frozen=True)
+class DiscoverySection:
+    """`[discovery]`: a service that lists servers to register. Nothing of it is registered, or started, unasked."""
+
+    url: str = ""
+    """Its address, `https` or on this machine: a list of services, or an object with `services`."""
+    token: str = field(default="", repr=False)
+    """Bearer token that it wants. Write `${env:NAME}` or `${secret:NAME}` to keep it out of the file."""
+    timeout: float = 10.0
+    """Seconds that it has to answer."""

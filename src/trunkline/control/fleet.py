@@ -66,6 +66,11 @@ class Fleet:
         self.begin({name: wanted[name] for name in coming})
         return coming
 
+    def describe(self, spec: ServerSpec) -> None:
+        """Take on what is said otherwise of a server that goes on."""
+        self.specs[spec.name] = spec
+        self._registry.describe(spec)
+
     def begin(self, coming: Mapping[str, ServerSpec]) -> None:
         """Begin with some servers."""
         self.specs.update(coming)

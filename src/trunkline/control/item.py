@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, cast
 
-from trunkline.config.options import Config
+from trunkline.config.options import Config, ServerSpec
 from trunkline.model import NOTHING, Entry, Kind
-from trunkline.tool import NO_OPTIONS, Annotations, ToolOptions
-from trunkline.tools import annotations
+from trunkline.tool import DIRECT, NO_OPTIONS, Annotations, ToolOptions
+from trunkline.tools import annotations, guidance
 from trunkline.tools.convert.definition import hints_of
 from trunkline.tools.patterns import Glob
 from trunkline.wire.envelope import read_string
@@ -36,6 +36,23 @@ def options_of(tool: str, said: Mapping[str, ToolOptions]) -> ToolOptions:
         if pattern(text).matches(tool):
             found = said_over(found, options)
     return found
+
+
+def spec_options(spec: ServerSpec) -> Mapping[str, ToolOptions]:
+    """What is said of a server's tools; what is said of all of them counts less than what is said of one."""
+    if spec.defer_loading is None:
+        return spec.tools
+    # As good as `*`, but no key that an operator writes.
+    return {"***": ToolOptions(defer_loading=spec.defer_loading), **spec.tools}
+
+
+def overruled(spec: ServerSpec, operator: Mapping[str, ToolOptions]) -> ServerSpec:
+    """A server that was registered: where the operator speaks of tools of every server, that counts."""
+    if not operator:
+        return spec
+    own = {name: options for name, options in spec.tools.items() if name not in operator}
+    both = {name: said_over(spec.tools.get(name, NO_OPTIONS), options) for name, options in operator.items()}
+    return dataclasses.replace(spec, tools={**own, **both})
 
 
 @lru_cache(maxsize=10_000)
@@ -64,6 +81,7 @@ def tool_of(unit: str, name: str, shown: str, item: bytes, options: ToolOptions,
     tasks = _task_support(read) if b'"taskSupport"' in item else ""
     hints, meta = decode_object(read.get("annotations", b"")), decode_object(read.get("_meta", b""))
     declared = hints_of({"annotations": hints}, meta) if meta else annotations.from_mcp(hints)
+    deferred, callers, options = _guided(meta, options)
     said = known = annotations.merge_annotations(declared, options)
     if config.annotations.auto_infer:
         description = read_string(read.get("description", b""))
@@ -82,7 +100,25 @@ def tool_of(unit: str, name: str, shown: str, item: bytes, options: ToolOptions,
         tasks=tasks,
         annotations=_shared(asked),
         options=options,
+        deferred=deferred,
+        callers=callers,
     )
+
+
+def _guided(meta: Mapping[str, Any], options: ToolOptions) -> tuple[bool, tuple[str, ...], ToolOptions]:
+    """Whether lists leave a tool out, who may call it, and the options with what its server narrowed of them."""
+    theirs, allowed = guidance.callers_of(meta) if meta else None, options.allowed_callers
+    if allowed is not None and theirs is not None:
+        options = dataclasses.replace(options, allowed_callers=tuple(one for one in allowed if one in theirs))
+    defer, callers = options.defer_loading, options.allowed_callers
+    if defer is None:
+        defer = guidance.said_in(meta, "defer_loading") is True
+    if callers is None:
+        callers = _ONLY_DIRECT if theirs is None else theirs
+    return defer, callers, options
+
+
+_ONLY_DIRECT = (DIRECT,)
 
 
 @lru_cache(maxsize=1_000)
@@ -119,15 +155,15 @@ def definition_of(item: bytes, name: str, shown: str, options: ToolOptions = NO_
 
 def _annotated(definition: bytes, options: ToolOptions) -> bytes:
     """What the operator says, callers see as well."""
-    said = annotations.to_mcp(options)
-    if not said and not options.tags:
+    said, guided = annotations.to_mcp(options), guidance.meta_of(options)
+    if not said and not options.tags and not guided:
         return definition
     members = read_members(definition)
     if said:
         own = read_members(members["annotations"]) if "annotations" in members else {}
         members["annotations"] = write_members({**own, **read_members(encode(said))})
-    if options.tags:
+    if options.tags or guided:
         meta = decode_object(members.get("_meta", b""))
-        theirs = hints_of({}, meta).tags
-        members["_meta"] = encode({**meta, "tags": list(dict.fromkeys((*theirs, *options.tags)))})
+        tags = {"tags": list(dict.fromkeys((*hints_of({}, meta).tags, *options.tags)))} if options.tags else {}
+        members["_meta"] = encode({**meta, **tags, **guided})
     return write_members(members)

@@ -10,8 +10,11 @@ import msgspec
 from trunkline.config.options import ServerSpec
 from trunkline.model import Introduction, Kind, Listing
 from trunkline.storage.files import try_replace_file
+from trunkline.wire.members import encode
 
 FORMAT = 2
+IN_ADVANCE = "It was not reached yet; the tools that were given in advance are shown."
+_ANY = {"type": "object"}
 
 
 class ListStore:
@@ -20,15 +23,18 @@ class ListStore:
     def __init__(self, home: Path) -> None:
         self._folder = home / "catalogue"
 
-    def load(self, spec: ServerSpec) -> tuple[Introduction, dict[Kind, Listing], float] | None:
-        """Introduction, lists and when they were fetched; `None` when nothing usable is there."""
+    def load(self, spec: ServerSpec) -> tuple[Introduction | None, dict[Kind, Listing], float] | None:
+        """Introduction, lists and when they were fetched, or the tools given in advance; `None` without any."""
         try:
             document = msgspec.json.decode(self._path(spec).read_bytes(), type=_Document)
-            if document.format != FORMAT or document.fingerprint != spec.fingerprint:
-                return None
-            return _read_introduction(document.profile), _read_lists(document.lists), document.fetched
+            if document.format == FORMAT and document.fingerprint == spec.fingerprint:
+                return _read_introduction(document.profile), _read_lists(document.lists), document.fetched
         except (OSError, ValueError, KeyError, TypeError):
+            pass
+        if not spec.minimal_tools:
             return None
+        items = tuple(encode({**tool, "inputSchema": tool.get("inputSchema", _ANY)}) for tool in spec.minimal_tools)
+        return None, {Kind.TOOL: Listing(items, problem=IN_ADVANCE)}, 0.0
 
     def save(self, spec: ServerSpec, introduction: Introduction, lists: dict[Kind, Listing], fetched: float) -> None:
         """Write the file anew, so that a crash leaves the old one or the new one, never half."""

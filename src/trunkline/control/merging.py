@@ -10,7 +10,16 @@ from operator import is_, is_not
 from typing import Any
 
 from trunkline.config.options import Config
-from trunkline.control.item import NAMED_BY, definition_of, name_of, options_of, renamed, said_over, tool_of
+from trunkline.control.item import (
+    NAMED_BY,
+    definition_of,
+    name_of,
+    options_of,
+    renamed,
+    said_over,
+    spec_options,
+    tool_of,
+)
 from trunkline.identity import unit_name
 from trunkline.model import NOTHING, Entry, Kind, Listing, Offer, ServerView, Snapshot, State
 from trunkline.tool import NO_OPTIONS, ToolOptions
@@ -233,7 +242,7 @@ class _Unit:
         """
         config = plan.config
         servers = config.groups[self.name].servers if self.name in config.groups else (self.name,)
-        said = [config.servers[one].tools for one in servers if one in config.servers]
+        said = [spec_options(config.servers[one]) for one in servers if one in config.servers]
         stale, anew = self._form != plan.form, self._said != said or self._form[2:] != plan.form[2:]
         self._said = said
         for kind in Kind:

@@ -8,7 +8,7 @@ from typing import Any
 
 from trunkline.errors import ConfigError
 from trunkline.model import Entry
-from trunkline.tool import Tool
+from trunkline.tool import DIRECT, Tool
 from trunkline.tools.convert.anthropic import to_anthropic
 from trunkline.tools.convert.definition import tool_of
 from trunkline.tools.convert.gemini import to_gemini
@@ -30,6 +30,8 @@ FORMATS = tuple(_CONVERTERS)
 """What a list of tools can be written as; `openai` is for Responses, `openai-chat` for Chat Completions."""
 DEFERRING = ("anthropic", "openai")
 """The formats that can name a tool without loading it."""
+PROGRAMMATIC = ("anthropic",)
+"""The formats that can say who may call a tool; others are given no tool that only programs may call."""
 
 
 def formatted(
@@ -45,14 +47,16 @@ def for_model(
     """The tools by the names that the hub shows, and everything that the format cannot say.
 
     With `defer` a model loads those it searches for; the ones in `keep` it has at once. Tools for an MCP App's own use
-    are left out. A name that the vendor refuses is changed; `by_name` leads back to the shown one.
+    are left out, as are those that only programs may call where the format cannot say so. A name that the vendor
+    refuses is changed; `by_name` leads back to the shown one.
     """
     convert = _converter(format, defer=defer)
+    usable = (entry for entry in entries if not entry.app_only and (DIRECT in entry.callers or format in PROGRAMMATIC))
 
     def converted(tool: Tool) -> Converted[dict[str, Any]]:
         return convert(tool, defer_loading=tool.name not in keep) if defer else convert(tool)
 
-    return batch_convert((tool_of(entry) for entry in entries if not entry.app_only), converted)
+    return batch_convert((tool_of(entry) for entry in usable if entry.callers), converted)
 
 
 def _converter(format: str, *, defer: bool) -> Convert:

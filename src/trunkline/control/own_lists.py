@@ -69,7 +69,8 @@ class OwnLists:
         if self._made_of is not base:
             self._made.clear()
             self._made_of = base
-        key = (owner if own else capabilities.decode(), scope.profile, scope.rules, scope.user, scope.overrides)
+        seen_as = scope.profile, scope.rules, scope.user, scope.overrides, scope.program
+        key = (owner if own else capabilities.decode(), *seen_as)
         view = self._made.get(key)
         if view is None:
             lists = {server: lists for server, (lists, _) in seen.items()} | own

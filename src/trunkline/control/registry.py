@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from trunkline.config.options import Config, ServerSpec
+from trunkline.control.item import spec_options
 from trunkline.control.merging import Catalogue
 from trunkline.identity import owner_of
 from trunkline.model import EMPTY_SNAPSHOT, Kind, Listing, ServerView, Snapshot, State
 from trunkline.tasks import Tasks, in_slices
+from trunkline.tool import ToolOptions
 
 log = logging.getLogger("trunkline")
 
@@ -55,6 +57,7 @@ class Registry:
     def add(self, spec: ServerSpec) -> None:
         """Show a server, of which nothing is known yet."""
         owner = owner_of(spec.name)
+        self.describe(spec)
         self._views_of(owner)[spec.name] = ServerView(
             name=spec.name,
             transport=spec.kind,
@@ -68,9 +71,18 @@ class Registry:
             self._unknown.add(spec.name)
         self._note(owner=owner)
 
+    def describe(self, spec: ServerSpec) -> None:
+        """Take on what is said of the tools of a user's server; of everybody's the configuration says it."""
+        owner = owner_of(spec.name)
+        if owner and spec_options(spec) != self._of_owner(owner).said.get(spec.name, {}):
+            self._of_owner(owner).said[spec.name] = spec_options(spec)
+            self._note((Kind.TOOL,), owner=owner)
+
     def remove(self, server: str) -> None:
         """Forget a server."""
         owner = owner_of(server)
+        if owner:
+            self._of_owner(owner).said.pop(server, None)
         if self._views_of(owner).pop(server, None) is not None:
             self._unknown.discard(server)
             self._note(Kind, owner=owner)
@@ -80,10 +92,11 @@ class Registry:
         before = self._config
         shown = (config.groups, config.gateway, config.profiles)
         told = set(Kind) if shown != (before.groups, before.gateway, before.profiles) else set[Kind]()
-        if {name: spec.tools for name, spec in config.servers.items()} != {
-            name: spec.tools for name, spec in self._config.servers.items()
-        }:
+        if _said(config) != _said(before):
             told.add(Kind.TOOL)
+        if (config.annotations, config.middleware) != (before.annotations, before.middleware):
+            for owned in self._owned.values():
+                owned.changed = True
         self._config = config
         self._views = {name: self._views[name] for name in config.servers if name in self._views}
         self._note(told)
@@ -144,11 +157,12 @@ class Registry:
                 return
 
     def _views_of(self, owner: str) -> dict[str, ServerView]:
-        if not owner:
-            return self._views
+        return self._of_owner(owner).views if owner else self._views
+
+    def _of_owner(self, owner: str) -> _Owned:
         if owner not in self._owned:
             self._owned[owner] = _Owned()
-        return self._owned[owner].views
+        return self._owned[owner]
 
     def _note(self, told: Iterable[Kind] = (), *, owner: str = "") -> None:
         self._changes += 1
@@ -224,6 +238,8 @@ class _Owned:
 
     def __init__(self) -> None:
         self.views: dict[str, ServerView] = {}
+        self.said: dict[str, Mapping[str, ToolOptions]] = {}
+        """What is said of their tools."""
         self.snapshot = EMPTY_SNAPSHOT
         self.changed = False
         self.told: set[Kind] = set()
@@ -232,10 +248,16 @@ class _Owned:
     def join(self, config: Config) -> Iterator[None]:
         """Make the user's snapshot anew, step by step; names always begin with the server's."""
         gateway = dataclasses.replace(config.gateway, namespace="always")
-        own = Config(gateway=gateway, annotations=config.annotations, home=config.home)
+        servers = {name: ServerSpec(name, tools=said) for name, said in self.said.items()}
+        told: dict[str, Any] = {"annotations": config.annotations, "middleware": config.middleware}
+        own = Config(gateway=gateway, servers=servers, home=config.home, **told)
         views = dict(self.views)
         yield from self._catalogue.prepare(views, own)
         self.snapshot = self._catalogue.join(views, own, self.snapshot.version + 1)
+
+
+def _said(config: Config) -> dict[str, Mapping[str, ToolOptions]]:
+    return {name: spec_options(spec) for name, spec in config.servers.items()}
 
 
 def _kept(before: Mapping[Kind, Listing], lists: Mapping[Kind, Listing]) -> Mapping[Kind, Listing]:
@@ -245,7 +267,7 @@ def _kept(before: Mapping[Kind, Listing], lists: Mapping[Kind, Listing]) -> Mapp
 
 
 def _is_unknown(view: ServerView) -> bool:
-    return view.state is State.STARTING and view.introduction is None
+    return view.state is State.STARTING and view.introduction is None and not view.lists
 
 
 def _items(view: ServerView, kind: Kind) -> tuple[bytes, ...]:

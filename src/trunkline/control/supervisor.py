@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from trunkline.balance.health import WELL, Health, next_health
 from trunkline.config.options import ServerSpec
 from trunkline.control.item import name_of
-from trunkline.control.list_store import ListStore
+from trunkline.control.list_store import IN_ADVANCE, ListStore
 from trunkline.control.listing import discover, subscribe_filter
 from trunkline.control.registry import Registry
 from trunkline.control.subscription import Subscription
@@ -129,7 +129,7 @@ class Supervisor:
         known = await asyncio.to_thread(self._store.load, self.spec)
         if known is not None:
             introduction, lists, fetched = known
-            reason = "Starting; what it offered last time is shown."
+            reason = "Starting; what it offered last time is shown." if introduction is not None else IN_ADVANCE
             self._registry.update(
                 self.spec.name, introduction=introduction, lists=lists, known_since=fetched, reason=reason
             )

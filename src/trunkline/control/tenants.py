@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.options import Config, ServerSpec
 from trunkline.control.fleet import Fleet
+from trunkline.control.item import overruled
 from trunkline.control.registry import NOTHING_YET, Registry
 from trunkline.errors import ConfigError
 from trunkline.events import Emitter, Event
@@ -47,9 +48,11 @@ class Tenants:
         servers: Servers,
         fleet: Fleet,
         registry: Registry,
-        apply: Callable[[dict[str, ServerSpec]], Awaitable[None]],
+        config: Callable[[], Config],
+        apply: Callable[[], Awaitable[object]],
     ) -> None:
-        self._servers, self._fleet, self._registry, self._apply = servers, fleet, registry, apply
+        self._servers, self._fleet, self._registry, self._config, self._apply = servers, fleet, registry, config, apply
+        self._everybodys: dict[str, ServerSpec] = {}
         self._events = Emitter(ServerRegistered, ServerUnregistered)
         self.on, self.off = self._events.on, self._events.off
         self._here: OrderedDict[str, float] = OrderedDict()
@@ -63,6 +66,10 @@ class Tenants:
             return False
         self._here[user] = time.monotonic()
         return True
+
+    def everybodys(self, config: Config) -> dict[str, ServerSpec]:
+        """The servers that were registered for all, as a configuration would have them."""
+        return {name: overruled(spec, config.tools) for name, spec in self._everybodys.items()}
 
     async def arrive(self, user: str, patience: float) -> None:
         """Have a user's own servers run; waits a moment for what they offer."""
@@ -87,9 +94,7 @@ class Tenants:
         if not user and name in taken:
             hint = "Choose another name, or change the file."
             raise ConfigError(f"There is a server or a group {name!r} in the configuration.", hint=hint)
-        made = await self._servers.put(
-            wanted, user=user, version=version, most=most, replace=replace, of_user=of_user
-        )
+        made = await self._servers.put(wanted, user=user, version=version, most=most, replace=replace, of_user=of_user)
         await self.change(user)
         self._events.emit(ServerRegistered(made))
         return made
@@ -112,11 +117,16 @@ class Tenants:
     async def change(self, user: str) -> None:
         """A user's servers were changed, or with an empty name everybody's: have those run that there are now."""
         if not user:
-            registered = await self._servers.of("")
-            await self._apply({one.spec.name: one.spec for one in registered})
+            self._everybodys = {one.spec.name: one.spec for one in await self._servers.of("")}
+            await self._apply()
         elif user in self._here:
             del self._here[user]
             await self.arrive(user, 0.3)
+
+    async def reconsider(self) -> None:
+        """The operator says something else of tools: have users' servers say so."""
+        for user in list(self._names):
+            await self.change(user)
 
     async def sweep(self, is_present: Callable[[str], bool]) -> None:
         """Let go of those who are away, now and then; run as a task."""
@@ -135,7 +145,9 @@ class Tenants:
             self._turns.pop(user, None)
 
     async def _run(self, user: str, patience: float) -> None:
-        wanted = {one.spec.name: one.spec for one in await self._servers.of(user) if one.spec.enabled}
+        said = self._config().tools
+        own = [overruled(one.spec, said) for one in await self._servers.of(user) if one.spec.enabled]
+        wanted = {spec.name: spec for spec in own}
         running = self._names.get(user, set())
         changed = {
             name
@@ -144,6 +156,8 @@ class Tenants:
         }
         await self._fleet.end(changed)
         self._fleet.begin({name: spec for name, spec in wanted.items() if name not in running - changed})
+        for name in running - changed:
+            self._fleet.describe(wanted[name])
         if wanted:
             self._names[user] = set(wanted)
             unheard = any(not view.lists for name in wanted if (view := self._registry.view(name)) is not None)

@@ -13,6 +13,7 @@ from trunkline.control.merging import Joiner
 from trunkline.errors import UnknownNameError
 from trunkline.identity import Rule, Scope, unit_name
 from trunkline.model import NOTHING, Entry, Kind, Offer, PerOffer, ServerView, Snapshot, View
+from trunkline.tool import DIRECT
 from trunkline.tools import builtin, names
 from trunkline.tools.names import server_prefix
 from trunkline.tools.patterns import Glob
@@ -32,6 +33,8 @@ class Audience:
     """They are shown every tool, and never search."""
     owner: str = ""
     """The user, where that one has servers of their own."""
+    caller: str = DIRECT
+    """Who calls, as `allowed_callers` of tools name it; empty for a program where there are to be none."""
 
 
 class Views:
@@ -55,7 +58,8 @@ class Views:
             self._made.clear()
             self._version = snapshot.version
         owner = scope.user if snapshot.owned and scope.user in snapshot.owned else ""
-        key = (scope.profile, scope.rules, scope.overrides.disable_tool_search, owner)
+        caller = _calling(scope) if scope.program else DIRECT
+        key = (scope.profile, scope.rules, scope.overrides.disable_tool_search, owner, caller)
         view = self._made.get(key)
         if view is None:
             view = self._made[key] = self._seer(Audience(*key)).view(snapshot)
@@ -92,7 +96,14 @@ class Views:
 
 def _audience(scope: Scope, snapshot: Snapshot) -> Audience:
     owner = scope.user if scope.user in snapshot.owned else ""
-    return Audience(scope.profile, scope.rules, scope.overrides.disable_tool_search, owner)
+    return Audience(scope.profile, scope.rules, scope.overrides.disable_tool_search, owner, _calling(scope))
+
+
+def _calling(scope: Scope) -> str:
+    """Who calls; nobody where a thread wants no programs."""
+    if not scope.program:
+        return DIRECT
+    return "" if scope.overrides.disable_programmatic_calling else scope.program
 
 
 class _Seer:
@@ -104,23 +115,24 @@ class _Seer:
         self._rules = [(rule, _matcher(rule.tools) if rule.tools else None) for rule in audience.rules]
         self._narrows = bool(spec.servers or spec.hidden or audience.rules)
         self._narrowed = PerOffer(self._permitted)
-        self._kept = PerOffer(self._listed)
+        self._pins, self._loads = PerOffer(self._listed), PerOffer(self._loaded)
         self._joiner = Joiner()
 
     def view(self, snapshot: Snapshot) -> View:
         """What its callers see at one moment."""
         profile = self._spec.name
         owned = snapshot.owned.get(self._audience.owner) if self._audience.owner else None
-        if self._narrows:
+        if self._narrows or not self._calls_all(snapshot, owned):
             snapshot = self._narrow(snapshot, owned)
         elif owned is not None:
             snapshot = _with_owned(snapshot, owned)
         elif snapshot.owned:
             snapshot = dataclasses.replace(snapshot, owned=NOTHING, meant={})
-        if not self._searches(snapshot):
+        listed = self._pins if self._searches(snapshot) else self._loads if self._defers(snapshot) else None
+        if listed is None:
             return View(self._audience, profile, snapshot, tools=tuple(snapshot.tools.values()))
         snapshot = _out_of_the_way(snapshot)
-        kept = [entry for found in self._kept.over(snapshot.offers.values()) for entry in found]
+        kept = [entry for found in listed.over(snapshot.offers.values()) for entry in found]
         units = [unit_name(offer.server) for offer in snapshot.offers.values() if offer.tools]
         tools = [_own(item, "name") for item in builtin.definitions(units)]
         view = View(self._audience, profile, snapshot, searching=True, tools=(*tools, *kept))
@@ -144,9 +156,19 @@ class _Seer:
             return False
         if self._spec.expose != "auto":
             return self._spec.expose == "search"
-        if snapshot.bare and not builtin.NAMES.isdisjoint(snapshot.tools):
-            return False  # its own tools keep their names, however many there are
-        return sum(offer.for_models for offer in snapshot.offers.values()) > self._limit
+        return not _needs_names(snapshot) and sum(one.for_models for one in snapshot.offers.values()) > self._limit
+
+    def _defers(self, snapshot: Snapshot) -> bool:
+        """Whether some tools are left out of the list, and searched for."""
+        if self._audience.lists_all or (self._spec.expose == "auto" and _needs_names(snapshot)):
+            return False
+        return any(offer.defers for offer in snapshot.offers.values())
+
+    def _calls_all(self, snapshot: Snapshot, owned: Snapshot | None) -> bool:
+        """Whether the audience may call every tool there is."""
+        caller = self._audience.caller
+        offers = [*snapshot.offers.values(), *(owned.offers.values() if owned is not None else ())]
+        return all(caller in callers for offer in offers for callers in offer.callers)
 
     def _narrow(self, snapshot: Snapshot, owned: Snapshot | None) -> Snapshot:
         """The snapshot with what the audience has. What it has not does not exist for its callers, under any name."""
@@ -180,6 +202,8 @@ class _Seer:
         return offer if len(kept) == len(offer.tools) else Offer(offer.server, {**offer.tables, Kind.TOOL: kept})
 
     def _permits(self, tool: Entry) -> bool:
+        if self._audience.caller not in tool.callers:
+            return False
         names = (tool.shown, tool.name, f"{unit_name(tool.server)}__{tool.name}")
         return all(
             (fits is None or any(map(fits, names))) and (not rule.read_only or tool.annotations.read_only_hint is True)
@@ -195,6 +219,11 @@ class _Seer:
         if not self._spec.pinned and not offer.for_some:
             return []
         return [tool for tool in offer.tools.values() if tool.app_only or self._pinned(tool.shown)]
+
+    def _loaded(self, offer: Offer) -> list[Entry]:
+        """What is listed where callers search for some tools alone."""
+        tools = offer.tools.values()
+        return [tool for tool in tools if not tool.deferred or tool.app_only or self._pinned(tool.shown)]
 
 
 def _offers_with(snapshot: Snapshot, owned: Snapshot) -> dict[str, Offer]:
@@ -254,6 +283,11 @@ class Layered(Mapping[str, Entry]):
 
     def __len__(self) -> int:
         return len(self._top) + len(self._base) - len(self._hidden)
+
+
+def _needs_names(snapshot: Snapshot) -> bool:
+    """Whether a server that stands alone has tools that are called as ours: they keep their names."""
+    return bool(snapshot.bare) and not builtin.NAMES.isdisjoint(snapshot.tools)
 
 
 def _out_of_the_way(snapshot: Snapshot) -> Snapshot:

@@ -12,7 +12,7 @@ from trunkline.callers import Edge
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import RefusedError, StoreError, TrunklineError
 from trunkline.gateway import local_api, pages
-from trunkline.gateway.api import openapi, people, servers, status, threads, tools
+from trunkline.gateway.api import discovery, openapi, people, servers, status, threads, tools
 from trunkline.gateway.api.routes import PATH as API
 from trunkline.gateway.api.routes import Api, error_body
 from trunkline.gateway.guard import Guard
@@ -76,6 +76,7 @@ class App:
         routes = [
             *status.routes(relay),
             *servers.routes(relay),
+            *discovery.routes(relay),
             *tools.routes(relay, self._asking),
             *people.routes(relay.tenancy.people, self._known),
             *threads.routes(relay.tenancy.threads, lambda: relay.config),

@@ -12,15 +12,12 @@ from trunkline.errors import RefusedError, UnknownNameError
 from trunkline.identity import unit_name
 from trunkline.model import Entry, Kind
 from trunkline.telemetry.tally import Tally
-from trunkline.tool import Tool, ToolResult
+from trunkline.tool import DIRECT, Tool, ToolResult
 from trunkline.tools.convert.definition import origin, tool_of
 
 if TYPE_CHECKING:
     from trunkline.manager.config import McpServerConfig
     from trunkline.manager.registry import McpRegistry
-
-DIRECT = "direct"
-"""The caller that is no program: a model, or whoever else calls a tool itself."""
 
 
 class McpProxyTool:
@@ -103,12 +100,12 @@ class McpProxyTool:
         A `caller` that the tool does not allow is refused, before anything is sent.
         """
         self._check(caller)
-        await self.load()
-        self._check(caller)  # its server may have changed its mind
+        program = "" if caller == DIRECT else caller
+        await self.load(program)
         began = time.monotonic()
         try:
             return await self._registry.hub.call(
-                self.name, arguments, user=self.user_id, thread=self.thread_id, timeout=timeout
+                self.name, arguments, user=self.user_id, thread=self.thread_id, program=program, timeout=timeout
             )
         finally:
             self._registry.called(self, time.monotonic() - began)
@@ -121,9 +118,9 @@ class McpProxyTool:
                 hint=f"It may be called by: {', '.join(self.allowed_callers) or 'nobody'}.",
             )
 
-    async def load(self) -> None:
+    async def load(self, program: str = "") -> None:
         """Be as the tool is now: it may be named otherwise, or described more fully, than when it was found."""
-        offer = (await self._registry.snapshot(self.user_id, self.thread_id)).offers.get(self.entry.server)
+        offer = (await self._registry.snapshot(self.user_id, self.thread_id, program)).offers.get(self.entry.server)
         entry = offer.own.get(Kind.TOOL, {}).get(self.entry.name) if offer is not None else None
         if entry is None:
             raise UnknownNameError(f"There is no tool {self.name!r} any more.")

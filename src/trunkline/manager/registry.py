@@ -6,7 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from trunkline.control import tenants
@@ -181,10 +181,10 @@ class McpRegistry:
 
     # Tools.
 
-    async def snapshot(self, user_id: str = "", thread_id: str = "") -> Snapshot:
+    async def snapshot(self, user_id: str = "", thread_id: str = "", program: str = "") -> Snapshot:
         """What a user has, in a thread where one is named, after a moment for servers that only just start."""
         relay = self.hub.relay
-        scope = await relay.scope_of(user_id, thread_id)
+        scope = replace(await relay.scope_of(user_id, thread_id), program=program)
         await relay.settle()
         return relay.view(scope).snapshot
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from trunkline.search.tokens import is_stop, is_telling, terms
 from trunkline.tool import Annotations, Tool
+from trunkline.tools.guidance import OWN, said_in
 
 FIELDS = ("name", "title", "server", "description", "parameters", "parameter_notes", "when_to_use", "tags", "examples")
 """The fields that are searched, as reasons name them."""
@@ -54,7 +55,7 @@ class ToolText:
             description=tool.description[:_LONGEST_FIELD],
             parameters=names,
             parameter_notes=notes,
-            when_to_use=_joined(meta.get("when_to_use", meta.get("whenToUse", ""))),
+            when_to_use=_joined(said_in(meta, "when_to_use")),
             tags=" ".join((*tool.annotations.tags, tool.category)).strip(),
             examples=_joined(meta.get("examples", "")),
         )
@@ -71,7 +72,7 @@ class ToolText:
             _text(definition.get("name")),
             _text(definition.get("description")),
             _mapping(definition.get("inputSchema")),
-            Annotations(title=title, tags=(_joined(meta["tags"]),)),
+            Annotations(title=title, tags=(_joined(meta["tags"]), _joined(meta.get(OWN + "tags")))),
             server or _text(definition.get("server")),
             meta=meta,
         )

@@ -149,7 +149,7 @@ class People:
     ) -> tuple[Key, str]:
         """A key for somebody, and its text, which nobody can ever see again."""
         if not self._is_open():
-            raise _no_user(user)
+            raise no_user(user)
         made = self._keys.make()
         wanted = Key(made.id, user, name, rights or Rights(), expires=expires)
         key = await stored.add_key(await self._store(), wanted, made.digest)

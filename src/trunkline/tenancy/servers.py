@@ -6,9 +6,9 @@ import dataclasses
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -159,6 +159,8 @@ class Servers:
     def checked(self, wanted: Mapping[str, Any], user: str) -> CheckedServer:
         """A server as it may be kept; what cannot be read back is not."""
         content = {key: value for key, value in wanted.items() if key != "name"}
+        if isinstance(content.get("tools"), list | tuple):
+            content["minimal_tools"], content["tools"] = split_tools(content["tools"])
         name = str(wanted.get("name", ""))
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", name):
             raise ConfigError(
@@ -239,12 +241,41 @@ def _changed(name: str) -> VersionConflictError:
     return VersionConflictError(f"Server {name!r} was changed by somebody else.", hint="Look, and try again.")
 
 
+def split_tools(tools: Iterable[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Tools as the seed gives them in advance: their definitions, and what is said of them, which stays."""
+    definitions: list[Any] = []
+    said: dict[str, Any] = {}
+    for tool in tools:
+        if not isinstance(tool, Mapping):
+            raise ConfigError("A tool that is given in advance must be an object.")
+        members = cast("Mapping[str, Any]", tool)
+        definitions.append({key: value for key, value in members.items() if key not in _SAID})
+        options = {_SAID[key]: value for key, value in members.items() if key in _SAID and value is not None}
+        if options:
+            said[str(members.get("name", ""))] = options
+    return definitions, said
+
+
+_SAID = {
+    **{name: name for name in ("defer_loading", "allowed_callers", "input_examples", "tags", "when_to_use")},
+    "whenToUse": "when_to_use",
+    "estimatedCost": "cost_hint",
+    "cost_hint": "cost_hint",
+}
+"""What the seed says of a tool beside its definition, and our option for it."""
+
+
 def written(spec: ServerSpec) -> dict[str, Any]:
     """A server as a file would say it."""
     if spec.local is not None:
         raise ConfigError(f"Server {spec.name!r} is in this process.", hint="Mount it.")
     said: dict[str, Any] = msgspec.to_builtins(_said(spec, ServerSpec()))
-    return {**said, "tools": {name: _said(one, NO_OPTIONS) for name, one in spec.tools.items()}}
+    return {**said, "tools": written_tools(spec)}
+
+
+def written_tools(spec: ServerSpec) -> dict[str, Any]:
+    """What is said of a server's tools, as a file would say it."""
+    return {name: msgspec.to_builtins(_said(one, NO_OPTIONS)) for name, one in spec.tools.items()}
 
 
 def _said(value: Any, plain: Any) -> dict[str, Any]:

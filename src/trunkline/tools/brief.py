@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
+from trunkline.tools.guidance import said_in
 from trunkline.tools.tokens import estimated
 
 Definition = Mapping[str, Any]
@@ -91,11 +92,11 @@ def _whole(definition: Definition) -> dict[str, Any]:
     if definition.get("description"):
         brief["description"] = definition["description"]
     meta = _mapping(definition.get("_meta"))
-    guidance = meta.get("when_to_use", meta.get("whenToUse"))
-    if isinstance(guidance, str) and guidance:
-        brief["when_to_use"] = guidance
+    when = said_in(meta, "when_to_use")
+    if isinstance(when, str) and when:
+        brief["when_to_use"] = when
     brief["inputSchema"] = definition.get("inputSchema") or {"type": "object"}
-    examples = meta.get("input_examples")
+    examples = said_in(meta, "input_examples")
     if isinstance(examples, list) and examples:
         brief["examples"] = cast("list[Any]", examples)[:3]
     return {**brief, "shortened": True} if definition.get("shortened") is True else brief

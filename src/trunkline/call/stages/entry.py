@@ -9,7 +9,7 @@ from trunkline.call.stage import Handler
 from trunkline.errors import UnknownNameError
 from trunkline.identity import Scope, unit_name
 from trunkline.model import Call, Caller, Entry, Kind, Reply, Snapshot, View
-from trunkline.tool import ToolOptions
+from trunkline.tool import DIRECT, ToolOptions
 from trunkline.tools.names import did_you_mean, meaning, namesakes, prefixed
 from trunkline.tools.uri_templates import matches
 from trunkline.wire.envelope import read_string
@@ -56,6 +56,8 @@ class EntryStage:
             call.server = snapshot.bare  # a server that stands alone answers for itself, even what it does not have
             if call.method == "tools/call":
                 said = self._options(call.server, call.name)
+                if said.allowed_callers is not None and (call.scope.program or DIRECT) not in said.allowed_callers:
+                    raise unknown(call, snapshot)
                 call.entry = Entry(call.name, call.server, call.name, b"", annotations=said, options=said)
         else:
             raise unknown(call, snapshot)

@@ -17,10 +17,8 @@ from trunkline.questions.bridge import OpenPage, asks_caller, may_be_asked
 from trunkline.questions.manager import ElicitationManager
 from trunkline.tasks import Tasks
 from trunkline.tool import Annotations, Tool, ToolResult
+from trunkline.tools.guidance import OWN
 from trunkline.wire.members import decode, decode_object, encode, write_members
-
-OWN = "dev.trunkline/"
-"""Before the names of what we say in `_meta`."""
 
 Choose = Callable[[Entry], Sequence[ToolMiddleware]]
 """Says which middleware concerns a tool: none, for most."""

@@ -33,6 +33,7 @@ REFUSALS = {
     401: "A key is wanted, or is not one, or no longer.",
     403: "This key may not do it.",
     404: "It is not there, or is somebody else's.",
+    409: "Something stands in the way: a name that is another's.",
     412: "Somebody else changed it first; look, and try again.",
     415: "A body is sent as application/json.",
     422: "The body does not fit.",

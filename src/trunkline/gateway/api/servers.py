@@ -11,7 +11,7 @@ from trunkline.errors import NotFoundError, RefusedError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route
 from trunkline.gateway.api.status import described, views_of
 from trunkline.identity import server_id, unit_name
-from trunkline.tenancy.servers import Registration, TrustLevel, check_member_server
+from trunkline.tenancy.servers import Registration, TrustLevel, check_member_server, written_tools
 
 if TYPE_CHECKING:
     from trunkline.relay import Relay
@@ -34,8 +34,24 @@ class WantedServer(Body, frozen=True, omit_defaults=True):
     description: str = ""
     trust_level: TrustLevel = ""
     tags: list[str] = []
+    defer_loading: bool | None = None
+    minimal_tools: list[dict[str, Any]] = []
+    """Tools that it is known to have before it was ever reached, as MCP defines them."""
+    tools: dict[str, dict[str, Any]] | list[dict[str, Any]] = {}
+    """What is said of its tools, by name or pattern; or a list of tools given in advance, with what is said of each."""
     scope: Literal["app", "user"] = "user"
     user: str = ""
+
+
+class WantedTool(Body, frozen=True):
+    """What is to be said otherwise of a tool; with `null` nothing is."""
+
+    when_to_use: str | msgspec.UnsetType | None = msgspec.UNSET
+    defer_loading: bool | msgspec.UnsetType | None = msgspec.UNSET
+    allowed_callers: list[str] | msgspec.UnsetType | None = msgspec.UNSET
+    input_examples: list[dict[str, Any]] | msgspec.UnsetType | None = msgspec.UNSET
+    tags: list[str] | msgspec.UnsetType | None = msgspec.UNSET
+    cost_hint: float | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class ShownServer(TypedDict, total=False):
@@ -71,6 +87,10 @@ class ShownServer(TypedDict, total=False):
     description: str
     trust_level: TrustLevel
     tags: list[str]
+    defer_loading: bool | None
+    minimal_tools: list[dict[str, Any]]
+    tools_said: dict[str, dict[str, Any]]
+    """What was said of its tools when it was registered, or since."""
     version: int
     created: float
     updated: float
@@ -98,6 +118,16 @@ def routes(relay: Relay) -> list[Route]:
             "Change a server",
             api.change,
             WantedServer,
+            ShownServer,
+            query=whose,
+            versioned=True,
+        ),
+        Route(
+            "PATCH",
+            "servers/{name}/tools/{tool}",
+            "Say something else of a tool of a server that was registered",
+            api.change_tool,
+            WantedTool,
             ShownServer,
             query=whose,
             versioned=True,
@@ -149,6 +179,15 @@ class _Servers:
         name, user = ask.names["name"], self._whose(ask)
         kept, version = await self._relay.tenancy.servers.wanted(user, name)
         wanted = {**kept, **written(ask.body), "name": name}
+        made = await self._put(ask, wanted, user, version=ask.if_match or version)
+        return Given(shown(made), version=made.version)
+
+    async def change_tool(self, ask: Ask) -> Given:
+        name, tool, user = ask.names["name"], ask.names["tool"], self._whose(ask)
+        kept, version = await self._relay.tenancy.servers.wanted(user, name)
+        said: dict[str, Any] = {**kept.get("tools", {}).get(tool, {}), **msgspec.to_builtins(ask.body)}
+        tools = {**kept.get("tools", {}), tool: {key: value for key, value in said.items() if value is not None}}
+        wanted = {**kept, "tools": {key: options for key, options in tools.items() if options}, "name": name}
         made = await self._put(ask, wanted, user, version=ask.if_match or version)
         return Given(shown(made), version=made.version)
 
@@ -221,6 +260,9 @@ def shown(registration: Registration) -> dict[str, Any]:
         "enabled": spec.enabled,
         "timeout": spec.timeout,
         **dataclasses.asdict(registration.about),
+        "defer_loading": spec.defer_loading,
+        "minimal_tools": spec.minimal_tools,
+        "tools_said": written_tools(spec),
         "version": registration.version,
         "created": registration.created / 1000,
         "updated": registration.updated / 1000,

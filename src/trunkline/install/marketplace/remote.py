@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 from trunkline.errors import ProtocolError, UnreachableError, UpstreamError
 from trunkline.install.marketplace.options import RegistryConfig
 from trunkline.install.marketplace.server_json import MOST_ENTRIES, read_page, write_page
-from trunkline.upstream.http1 import ClosedError, HttpClient, request_bytes, split_url
+from trunkline.upstream.http1 import ClosedError, HttpClient, Origin, request_bytes, split_url
 
 LARGEST_ANSWER = 8 * 2**20
 """Bytes that one page may have."""
@@ -121,12 +121,7 @@ class Registry:
         target = f"{self._base}{path}" + (f"?{urlencode(asked)}" if asked else "")
         headers = self._headers | ({b"if-none-match": etag.encode("latin-1", "ignore")} if etag else {})
         request = request_bytes(b"GET", target, headers, b"")
-        try:
-            async with asyncio.timeout(self._timeout):
-                await look_up(self._origin.host, self._origin.port)
-                status, body, mark = await _exchange(http, self._origin, request)
-        except TimeoutError as error:
-            raise UnreachableError(f"did not answer within {self._timeout:g} s") from error
+        status, body, mark = await exchange(http, self._origin, request, timeout=self._timeout)
         if status in (200, 304, 404):
             return Answer(status, body if status == 200 else b"", mark)
         if status in (401, 403):
@@ -136,10 +131,22 @@ class Registry:
         raise UnreachableError(f"answered {status}")
 
 
-async def _exchange(http: HttpClient, origin: Any, request: bytes) -> tuple[int, bytes, str]:
+async def exchange(
+    http: HttpClient, origin: Origin, request: bytes, *, timeout: float, limit: int = LARGEST_ANSWER
+) -> tuple[int, bytes, str]:
+    """Send a request and read the answer, in time: status, body and ETag; UpstreamError says why there is none."""
+    try:
+        async with asyncio.timeout(timeout):
+            await look_up(origin.host, origin.port)
+            return await _exchange(http, origin, request, limit)
+    except TimeoutError as error:
+        raise UnreachableError(f"did not answer within {timeout:g} s") from error
+
+
+async def _exchange(http: HttpClient, origin: Origin, request: bytes, limit: int) -> tuple[int, bytes, str]:
     """Send a request and read the answer; once more when a connection that was kept had just been closed."""
     while True:
-        response, reused = await http.send(origin, request, limit=LARGEST_ANSWER)
+        response, reused = await http.send(origin, request, limit=limit)
         try:
             await response.ready()
             if response.streams:

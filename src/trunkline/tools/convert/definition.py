@@ -14,6 +14,7 @@ from trunkline.tool import UNKNOWN, Annotations, Tool
 from trunkline.tools.annotations import from_mcp, merge_annotations, to_mcp, validate_annotations
 from trunkline.tools.convert.loss import Ledger
 from trunkline.tools.convert.matrix import REVISIONS
+from trunkline.tools.guidance import OWN, said_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +139,16 @@ def hints_of(definition: Mapping[str, Any], meta: Mapping[str, Any]) -> Annotati
     """What a definition says of how the tool behaves: by its `annotations`, and by ours and the tags in `_meta`."""
     ours = as_object(meta.get(HINTS)) or {}
     good = {name: ours[name] for name in _OURS if name in ours and not validate_annotations({name: ours[name]})}
-    tags = meta.get("tags")
-    words = (
-        tuple(tag for tag in cast(list[Any], tags) if isinstance(tag, str) and tag) if isinstance(tags, list) else ()
-    )
+    cost = said_in(meta, "cost_hint")
+    if cost is not None and "cost_hint" not in good and not validate_annotations({"cost_hint": cost}):
+        good["cost_hint"] = cost
+    words: dict[str, None] = {}
+    for tags in (meta.get("tags"), meta.get(OWN + "tags")):
+        if isinstance(tags, list):
+            words |= dict.fromkeys(tag for tag in cast(list[Any], tags) if isinstance(tag, str) and tag)
     return merge_annotations(
         from_mcp(as_object(definition.get("annotations")) or {}),
-        dataclasses.replace(UNKNOWN, **good, tags=words, title=_text(definition.get("title"))),
+        dataclasses.replace(UNKNOWN, **good, tags=tuple(words), title=_text(definition.get("title"))),
     )
 
 

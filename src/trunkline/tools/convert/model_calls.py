@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trunkline.errors import ConfigError, InvalidArgumentsError, TrunklineError
-from trunkline.tool import ToolResult
+from trunkline.tool import DIRECT, ToolResult
 
-Make = Callable[[str, Mapping[str, Any]], Awaitable[ToolResult]]
-"""Calls a tool: `hub.call`, or a partial of it that says whose call it is."""
+Make = Callable[..., Awaitable[ToolResult]]
+"""Calls a tool, by name and arguments: `hub.call`, or a partial of it that says whose call it is."""
 
 
 async def answer(make: Make, asked: object, format: str) -> dict[str, Any]:
@@ -30,7 +30,8 @@ async def answer(make: Make, asked: object, format: str) -> dict[str, Any]:
         hint = f"Give one call, as a model asks for it in the format {format!r}."
         raise ConfigError("That is no call of a tool.", hint=hint) from error
     try:
-        result = await make(call.tool, _arguments(call))
+        by_program = {"program": call.program} if call.program else {}
+        result = await make(call.tool, _arguments(call), **by_program)
     except TrunklineError as error:
         result = ToolResult.failed(str(error))
     return dialect.write(call, result)
@@ -43,6 +44,8 @@ class _Call:
     arguments: str | Mapping[str, Any]
     """A text where the vendor passes on what the model wrote, which need not be JSON."""
     id: str = ""
+    program: str = ""
+    """The program of the vendor's that calls, where one does."""
 
 
 class _Dialect(NamedTuple):
@@ -61,15 +64,21 @@ def _arguments(call: _Call) -> Mapping[str, Any]:
         raise InvalidArgumentsError(message, hint="Write them again.") from error
 
 
+class _By(msgspec.Struct):
+    type: str
+
+
 class _ToolUse(msgspec.Struct):
     id: str
     name: str
     input: dict[str, Any]
+    caller: _By | None = None
 
 
 def _read_anthropic(asked: object) -> _Call:
     use = msgspec.convert(asked, _ToolUse, from_attributes=True)
-    return _Call(use.name, use.input, use.id)
+    by = use.caller.type if use.caller is not None else DIRECT
+    return _Call(use.name, use.input, use.id, "" if by == DIRECT else by)
 
 
 def _write_anthropic(call: _Call, result: ToolResult) -> dict[str, Any]:

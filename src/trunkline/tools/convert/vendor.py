@@ -8,10 +8,11 @@ from typing import Any, cast
 
 from trunkline.errors import ConfigError
 from trunkline.model import Entry
-from trunkline.tool import Tool
+from trunkline.tool import Tool, fitting_examples
 from trunkline.tools.convert.definition import DEFAULT_TOOL_CONVERTER_OPTIONS, as_object, tool_of, write
 from trunkline.tools.convert.loss import Converted, Ledger, Path
 from trunkline.tools.convert.mcp import from_mcp_tool
+from trunkline.tools.guidance import OWN
 from trunkline.tools.names import PORTABLE, NameRule, distinct, sanitize_tool_name, validate_tool_name
 
 HINTS: Mapping[str, Callable[[Any], bool]] = {
@@ -103,14 +104,19 @@ def _hinted(
         ledger.add(("_meta",), "dropped", f"{rule.format} has no place for it.")
     result: dict[str, Any] = {}
     for key, value in (meta or {}).items():
-        if key in hints and HINTS[key](value):
-            result[key] = value
-        elif key in _GUIDANCE and isinstance(value, str) and value:
+        name = key.removeprefix(OWN)
+        if meta and name == key and OWN + key in meta:
+            ledger.add(("_meta", key), "dropped", f"`{OWN}{key}` says it.")
+        elif name in hints and HINTS[name](value):
+            result[name] = fitting_examples(value) if name == "input_examples" else value
+            if result[name] != value:
+                ledger.add(("_meta", key), "cut", "They are too many, or too large.")
+        elif name in _GUIDANCE and isinstance(value, str) and value:
             text = f"{so_far.get('description', '')}\n\nWhen to use: {value}".strip()
             result["description"] = text
             ledger.add(("_meta", key), "moved into the description", f"{rule.format} has no place of its own for it.")
         else:
-            why = "It is not well formed." if key in hints else f"{rule.format} has no place for it."
+            why = "It is not well formed." if name in hints else f"{rule.format} has no place for it."
             ledger.add(("_meta", key), "dropped", why)
     return result
 
