@@ -371,8 +371,8 @@ class Relay:
 
     def _limits(self, server: str) -> Limits:
         spec = self._fleet.specs.get(server)
-        batcher = self.config.batcher
-        return Limits(spec.concurrency if spec else 1, batcher.max_queue, batcher.max_wait)
+        batcher, per_user = self.config.batcher, self.config.limits.running_per_server
+        return Limits(spec.concurrency if spec else 1, batcher.max_queue, batcher.max_wait, per_user)
 
     def _hear(self, key: ConnectionKey, method: str, params: bytes) -> None:
         """A server said something outside a call."""

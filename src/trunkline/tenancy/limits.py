@@ -105,6 +105,7 @@ class Limiter:
                 self._refuse(place, one, now)
         most = self._config.running_calls
         if most and self._running.get(scope.user, 0) >= most:
+            self.tell(scope.user, "running_calls")
             raise LimitReachedError(
                 f"{most} calls of yours run already.", retry_after=1, hint="Wait until one of them ends."
             )
@@ -127,6 +128,11 @@ class Limiter:
                 one = self._at(place, most, now)
                 one.left(now)
                 self._spend(place, one, amount)
+
+    def tell(self, user: str, limit: str) -> None:
+        """Say that a user reached a limit that is not counted by time."""
+        if self._events.hears(LimitReached):
+            self._events.emit(LimitReached(user, "", limit))
 
     def used(self, scope: Scope) -> dict[str, dict[str, float]]:
         """What a caller used of each limit, and when it begins anew."""
