@@ -25,7 +25,9 @@ class Callers:
         tenancy: Tenancy,
         tenants: Tenants,
         seen: tuple[Registry, Fleet, Views, OwnLists],
+        came: Callable[[Scope], None],
     ) -> None:
+        self._came = came
         self._config, self._tenancy, self._tenants = config, tenancy, tenants
         self._registry, self._fleet, self._views, self._own_lists = seen
 
@@ -38,6 +40,7 @@ class Callers:
     async def welcome(self, scope: Scope) -> None:
         """Look up what a caller has, and have it run."""
         if not self.knows(scope):
+            self._came(scope)
             await self._tenants.arrive(scope.user, self._config().gateway.settle)
         await in_slices(self._views.prepare(scope, self._registry.snapshot))
 

@@ -109,15 +109,15 @@ class Relay:
         self.tenants = Tenants(tenancy.servers, self._fleet, self._registry, self._run_registered)
         """Servers that were registered at run time, and the users who are here."""
         seen = self._registry, self._fleet, self._views, self._own_lists
-        self._callers = callers = Callers(lambda: self.config, tenancy, self.tenants, seen)
+        self.limiter = Limiter(config.limits)
+        """What callers used of what they may."""
+        self._callers = callers = Callers(lambda: self.config, tenancy, self.tenants, seen, self.limiter.learn)
         self.knows, self.welcome, self.settle = callers.knows, callers.welcome, callers.settle
         self.scope_of, self.in_thread = callers.scope_of, callers.in_thread
         self.view, self.view_for, self.listed_for = callers.view, callers.view_for, callers.listed_for
         following = Following(callers, self._fleet, self._own_lists, self.own_subscriptions, self._links)
         self.watch, self.unwatch = following.watch, following.unwatch
         self.follow_task, self.unfollow_task = following.follow_task, following.unfollow_task
-        self.limiter = Limiter(config.limits)
-        """What callers used of what they may."""
         self._searching = ToolSearch(config.search, config.home, tasks)
         self._hearers: list[Heard] = []
         self._followers: list[Callable[[Snapshot], None]] = []
@@ -392,9 +392,9 @@ class Relay:
     def events(self) -> PoolEvents:
         """What the pool tells us."""
         idle = lambda: self.config.gateway.session_idle  # noqa: E731
-        return PoolEvents(
-            self._hear, self._woke, self._edge.ask_session, self._fleet.downloading, idle, self._own_lists.forget
-        )
+        quota = self._fleet.quota(self.limiter.connections, self.limiter.no_connection)
+        ask, forget = self._edge.ask_session, self._own_lists.forget
+        return PoolEvents(self._hear, self._woke, ask, self._fleet.downloading, idle, forget, quota)
 
     def attach(self, pool: Pool) -> None:
         """Calls go to the servers of this pool."""
@@ -412,6 +412,7 @@ class Relay:
 
     def _admissions_changed(self, user: str, key: str, now: Scope | None) -> None:
         """Somebody who is gone leaves nothing to whoever is given the name next."""
+        self.limiter.learn(now or Scope(user=user))
         if not key:
             self.tallies.forget_user(user)
             self._tasks.start(self.tenants.leave(user), name="a user left")

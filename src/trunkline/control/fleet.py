@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from trunkline.config.options import ServerSpec
@@ -15,6 +15,7 @@ from trunkline.identity import owner_of
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection_key import ConnectionKey
 from trunkline.upstream.pool import Pool
+from trunkline.upstream.quota import QuotaEvents
 
 
 class Fleet:
@@ -113,6 +114,19 @@ class Fleet:
         found = self.supervisor(key.server)
         if found is not None:
             found.look_again()
+
+    def quota(self, most: Callable[[str], int], reached: Callable[[str], None]) -> QuotaEvents:
+        """How many connections users may have, and which of them can be closed."""
+        return QuotaEvents(most, reached, self._in_use, self._put_to_sleep)
+
+    def _in_use(self, key: ConnectionKey) -> bool:
+        found = self.supervisor(key.server)
+        return found is not None and found.in_use
+
+    def _put_to_sleep(self, key: ConnectionKey) -> None:
+        found = self.supervisor(key.server)
+        if found is not None and key.purpose == "shared":
+            found.put_to_sleep()
 
     def downloading(self, key: ConnectionKey) -> None:
         """A server has to be downloaded before it starts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
@@ -24,6 +24,8 @@ PERIODS: Mapping[str, tuple[float, str, str]] = {
     "cost_per_day": (86400.0, "cost", "in a day"),
 }
 """What can be limited: for how long it is counted, what of, and in words."""
+HELD = ("connections",)
+"""What a user may have at once, limited for each as what is counted by time."""
 REMEMBERED = 100_000
 KEPT_EVERY = 30.0
 """Seconds between two times that what was used is kept; so much of it a crash forgets."""
@@ -80,6 +82,8 @@ class Limiter:
         self._spent: OrderedDict[Place, _Spent] = OrderedDict()
         self._plans: OrderedDict[Scope, tuple[tuple[Place, float], ...]] = OrderedDict()
         self._running: dict[str, int] = {}
+        self._connections: dict[str, float] = {}
+        """Of those who may have others than `[limits]` says."""
         self._events = Emitter(LimitReached, LimitNear)
         self.on, self.off = self._events.on, self._events.off
 
@@ -87,6 +91,18 @@ class Limiter:
         """Take on other limits; what was used stays used."""
         self._config = config
         self._plans.clear()
+
+    def learn(self, scope: Scope) -> None:
+        """Somebody is here: what is said of them counts where nobody calls, too."""
+        own = dict(scope.limits).get("connections")
+        if own is None:
+            self._connections.pop(scope.user, None)
+        else:
+            self._connections[scope.user] = own
+
+    def connections(self, user: str) -> int:
+        """How many connections a user may have; 0 sets no limit."""
+        return int(self._connections.get(user, self._config.connections))
 
     def is_limited(self, scope: Scope) -> bool:
         """Whether there is anything to count for a caller."""
@@ -105,7 +121,7 @@ class Limiter:
                 self._refuse(place, one, now)
         most = self._config.running_calls
         if most and self._running.get(scope.user, 0) >= most:
-            self.tell(scope.user, "running_calls")
+            self._tell(scope.user, "running_calls")
             raise LimitReachedError(
                 f"{most} calls of yours run already.", retry_after=1, hint="Wait until one of them ends."
             )
@@ -129,8 +145,11 @@ class Limiter:
                 one.left(now)
                 self._spend(place, one, amount)
 
-    def tell(self, user: str, limit: str) -> None:
-        """Say that a user reached a limit that is not counted by time."""
+    def no_connection(self, user: str) -> None:
+        """A user needs one more connection than they may have."""
+        self._tell(user, "connections")
+
+    def _tell(self, user: str, limit: str) -> None:
         if self._events.hears(LimitReached):
             self._events.emit(LimitReached(user, "", limit))
 
@@ -231,10 +250,10 @@ def _is_calls(limit: str) -> bool:
     return PERIODS[limit][1] == "calls"
 
 
-def check_limits(limits: Mapping[str, float]) -> None:
+def check_limits(limits: Mapping[str, float], known: Sequence[str] = (*PERIODS, *HELD)) -> None:
     """Refuse limits that are none."""
     for name, value in limits.items():
-        if name not in PERIODS:
-            raise ConfigError(f"There is no limit {name!r}.", hint=f"There are {', '.join(PERIODS)}.")
+        if name not in known:
+            raise ConfigError(f"There is no limit {name!r}.", hint=f"There are {', '.join(known)}.")
         if not 0 <= value < 1e15:
             raise ConfigError(f"The limit {name} must be 0 or more.")
