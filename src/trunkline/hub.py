@@ -76,7 +76,7 @@ class Hub:
         Questions meanwhile are answered by the handler of `elicitation`; `cached=False` wants a fresh answer.
         """
         _check_types(tool, arguments, timeout)
-        scope = await self.relay.scope_of(user, thread)
+        scope = await self.relay.scope_of(user, thread, tool=tool)
         if tool not in self.relay.view(scope).snapshot.tools:
             tool = self._names_of_vendors.get(tool, tool)
         caller = self._local.caller()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,14 @@ class Scope:
     """What the user may use, where that is not what `[limits]` says."""
     overrides: Overrides = NO_OVERRIDES
     """What its thread says."""
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        # One scope serves many calls, and each looks up several things by it.
+        if not self._hash:
+            own = (self.app, self.user, self.thread, self.session, self.profile, self.key, self.role)
+            object.__setattr__(self, "_hash", hash((*own, self.rules, self.limits, self.overrides)) or 1)
+        return self._hash
 
     @property
     def holder(self) -> str:

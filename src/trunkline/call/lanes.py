@@ -76,13 +76,16 @@ class Lane:
     def try_enter(self, owner: str = "") -> bool:
         """Enter if a slot is free, and the owner has not its share already."""
         if owner and self._share:
-            self._note(owner)
-            if self._has_its_share(owner):
+            if owner != self._latest:
+                self._note(owner)
+            running = self._running.get(owner, 0)
+            if self.inside >= self.concurrency or (running >= self._share and self._has_its_share(owner)):
                 return False
-        if self.inside < self.concurrency:
-            self._count(owner)
-            return True
-        return False
+            self._running[owner] = running + 1
+        elif self.inside >= self.concurrency:
+            return False
+        self.inside += 1
+        return True
 
     async def enter(self, owner: str = "", max_wait: float | None = None) -> None:
         """Enter when it is the owner's turn; `BusyError` when the queue is full or it takes longer than `max_wait`."""
@@ -128,17 +131,11 @@ class Lane:
         # Whatever the limit, one place is left to others where there are several.
         self._share = limits.per_owner and max(1, min(limits.per_owner, limits.concurrency - 1))
 
-    def _count(self, owner: str) -> None:
-        self.inside += 1
-        if owner and self._share:
-            self._running[owner] = self._running.get(owner, 0) + 1
-
     def _note(self, owner: str) -> None:
-        """Somebody came: if it is not who came last, the lane is shared for a while."""
-        if owner != self._latest:
-            if self._latest:
-                self._shared_until = time.monotonic() + RECENT
-            self._latest = owner
+        """Somebody came who did not come last: the lane is shared for a while."""
+        if self._latest:
+            self._shared_until = time.monotonic() + RECENT
+        self._latest = owner
 
     def _has_its_share(self, owner: str) -> bool:
         if not self._share or self._running.get(owner, 0) < self._share:
@@ -153,7 +150,9 @@ class Lane:
                 return
             turn = self._waiting.pop(owner)
             if not turn.done():  # else its caller was cancelled in this very turn of the loop
-                self._count(owner)
+                self.inside += 1
+                if owner and self._share:
+                    self._running[owner] = self._running.get(owner, 0) + 1
                 turn.set_result(None)
 
     def _look_again(self) -> None:

@@ -82,13 +82,17 @@ class Fleet:
 
     async def ready(self, seconds: float, names: Collection[str] | None = None) -> None:
         """Wait until every server, or each of some, was reached or failed once, at most so long."""
-        watched = self._watched.items()
-        tries = [supervisor.first_try.wait() for name, (supervisor, _) in watched if names is None or name in names]
+        wanted = self._watched if names is None else [name for name in names if name in self._watched]
+        tries = [self._watched[name][0].first_try.wait() for name in wanted]
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*tries)
         except TimeoutError:
             pass
+
+    def were_tried(self, names: Iterable[str]) -> bool:
+        """Whether each of some servers was reached or failed once, or is gone."""
+        return all(self._watched[name][0].first_try.is_set() for name in names if name in self._watched)
 
     def refresh(self) -> None:
         """Have stale lists read again."""

@@ -64,11 +64,22 @@ class Tenants:
         self._here[user] = time.monotonic()
         return True
 
+    async def begin(self, user: str) -> None:
+        """Have a user's own servers run, and wait for none of them: the user is here once each was tried."""
+        if user not in self._names:
+            async with self._turns.setdefault(user, asyncio.Lock()):
+                if user not in self._here and user not in self._names:
+                    await self._run(user)
+                self._turns.pop(user, None)
+        if self._fleet.were_tried(self._names.get(user, ())):
+            self._note(user)
+
     async def arrive(self, user: str, patience: float) -> None:
         """Have a user's own servers run; waits a moment for what they offer."""
         async with self._turns.setdefault(user, asyncio.Lock()):
             if user not in self._here:
-                await self._run(user, patience)
+                await self._run(user)
+                await self._settle(user, patience)
             self._turns.pop(user, None)
 
     async def register(
@@ -104,14 +115,15 @@ class Tenants:
         if not user:
             registered = await self._servers.of("")
             await self._apply({one.spec.name: one.spec for one in registered})
-        elif user in self._here:
-            del self._here[user]
+        elif self._here.pop(user, None) is not None or user in self._names:
             await self.arrive(user, 0.3)
 
     async def sweep(self, is_present: Callable[[str], bool]) -> None:
         """Let go of those who are away, now and then; run as a task."""
         while True:
             await asyncio.sleep(SWEEP)
+            for user in self._names.keys() - self._here.keys():  # they called once, and waited for nothing
+                self._here[user] = time.monotonic()
             oldest = time.monotonic() - AWAY
             for user in [user for user, seen in self._here.items() if seen < oldest and not is_present(user)]:
                 await self.leave(user)
@@ -124,7 +136,7 @@ class Tenants:
                 await self._fleet.end(self._names.pop(user, set()))
             self._turns.pop(user, None)
 
-    async def _run(self, user: str, patience: float) -> None:
+    async def _run(self, user: str) -> None:
         wanted = {one.spec.name: one.spec for one in await self._servers.of(user) if one.spec.enabled}
         running = self._names.get(user, set())
         changed = {
@@ -136,11 +148,19 @@ class Tenants:
         self._fleet.begin({name: spec for name, spec in wanted.items() if name not in running - changed})
         if wanted:
             self._names[user] = set(wanted)
-            unheard = any(not view.lists for name in wanted if (view := self._registry.view(name)) is not None)
-            await self._fleet.ready(max(patience, NOTHING_YET) if unheard else patience, wanted)
         else:
             self._names.pop(user, None)
         await self._registry.published()
+
+    async def _settle(self, user: str, patience: float) -> None:
+        names = self._names.get(user, set())
+        unheard = any(not view.lists for name in names if (view := self._registry.view(name)) is not None)
+        await self._fleet.ready(max(patience, NOTHING_YET) if unheard else patience, names)
+        await self._registry.published()
+        self._note(user)
+
+    def _note(self, user: str) -> None:
+        """A user is here, and nothing has to be looked up for them."""
         self._here[user] = time.monotonic()
         while len(self._here) > MOST:
             idle = next((one for one in self._here if one not in self._names), "")

@@ -78,7 +78,7 @@ class Limiter:
     """Counts, refuses, and remembers across restarts what lasts longer than a minute."""
 
     def __init__(self, config: LimitsSection, *, clock: Callable[[], float] = time.time) -> None:
-        self._config, self._clock = config, clock
+        self._clock = clock
         self._spent: OrderedDict[Place, _Spent] = OrderedDict()
         self._plans: OrderedDict[Scope, tuple[tuple[Place, float], ...]] = OrderedDict()
         self._running: dict[str, int] = {}
@@ -86,10 +86,12 @@ class Limiter:
         """Of those who may have others than `[limits]` says."""
         self._events = Emitter(LimitReached, LimitNear)
         self.on, self.off = self._events.on, self._events.off
+        self.configure(config)
 
     def configure(self, config: LimitsSection) -> None:
         """Take on other limits; what was used stays used."""
         self._config = config
+        self._limits_all = bool(config.running_calls) or any(getattr(config, limit) for limit in PERIODS)
         self._plans.clear()
 
     def learn(self, scope: Scope) -> None:
@@ -106,6 +108,8 @@ class Limiter:
 
     def is_limited(self, scope: Scope) -> bool:
         """Whether there is anything to count for a caller."""
+        if not self._limits_all and not scope.limits and not scope.overrides.limits:
+            return False
         return bool(self._plan(scope)) or bool(self._config.running_calls)
 
     def counts_tokens(self, scope: Scope) -> bool:
