@@ -2,9 +2,9 @@
 
     python bench/people.py [--users 10000] [--configured 1000] [--seconds 4] [--only rest|cost|scale] [--store URL]
 
-Scale: users × 3 servers × 5 threads in the store; the start, memory, a caller's first call and further ones. Cost: CPU of
-the gateway for each call with a key and a thread, beside calls without either at a gateway that has no store. Rest: memory
-with an empty store open over a gateway without. The last line is JSON.
+Scale: users with 3 servers and 5 threads each in the store; the start, memory, a caller's first call and further ones.
+Cost: CPU of the gateway for each call with a key and a thread, beside calls without either at a gateway that has no
+store. Rest: memory with an empty store open, over a gateway without. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -141,7 +141,6 @@ async def idling(pid: int) -> float:
 
 async def fill(home: Path, store: str, users: int, address: str) -> list[str]:
     """A store with so many users, each with a key, threads, and servers at the address if there is one; their keys."""
-    home.mkdir(exist_ok=True)
     async with open_tenancy(StoreConfig(url=store), home) as tenancy:
         opened = await tenancy.store()
         maker = KeyMaker(tenancy.master)

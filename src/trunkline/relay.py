@@ -106,7 +106,7 @@ class Relay:
         self.own_subscriptions = OwnSubscriptions(self._fleet, tasks)
         """What callers follow on connections of their own."""
         self._links = Links()
-        self.tenants = Tenants(tenancy.servers, self._fleet, self._registry, self._run_registered)
+        self.tenants = Tenants(tenancy.servers, self._fleet, self._registry, self._run_registered, config.home)
         """Servers that were registered at run time, and the users who are here."""
         seen = self._registry, self._fleet, self._views, self._own_lists
         self.limiter = Limiter(config.limits)

@@ -20,6 +20,10 @@ from trunkline.authoring.serving import open_http
 from trunkline.config.reading import parse
 from trunkline.config.tenancy import LimitsSection
 from trunkline.errors import LimitReachedError
+from trunkline.storage.engine import Row, Value
+from trunkline.storage.people import remove_user
+from trunkline.storage.sqlite import SqliteEngine
+from trunkline.storage.store import open_store, place_of
 from trunkline.upstream import quota
 
 
@@ -227,3 +231,79 @@ async def test_connections_that_a_user_shares_with_nobody_count_wherever_they_le
         assert running() == 3
         assert (await hub.call("echo", {"text": "x"}, user="bob")).text == "x"
         assert running() == 4
+
+
+def kept(home: Path) -> set[str]:
+    """Of which servers something is kept in files."""
+    return {path.name for folder in ("catalogue", "history") for path in (home / folder).glob("*.json")}
+
+
+async def test_with_a_server_or_its_user_goes_what_was_kept_of_it_also_while_nobody_was_there(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with gateway(tmp_path, {}) as opened:
+        admin = Admin(opened, http)
+        for user in ("ana", "bob"):
+            caller = ModernCaller(opened.url, http, token=await admin.key(user))
+            for name in ("one", "two"):
+                await opened.hub.register_server({"name": name, **faulty()}, "user", user)
+            await caller.request("tools/list")
+        await opened.hub.register_server({"name": "all", **faulty()})
+        await until(lambda: len(kept(tmp_path)) == 5)
+        await opened.hub.history.settled()
+
+        await opened.hub.unregister_server("one", "user", "ana")
+        await opened.hub.unregister_server("all")
+        assert kept(tmp_path) == {"ana%2ftwo.json", "bob%2fone.json", "bob%2ftwo.json"}
+        await admin("DELETE", "users/bob")
+        await until(lambda: kept(tmp_path) == {"ana%2ftwo.json"})
+
+    async with open_store(place_of("", tmp_path)) as store:
+        await remove_user(store, "ana")
+    async with gateway(tmp_path, {}):
+        await until(lambda: kept(tmp_path) == set())
+
+
+async def test_a_warm_call_asks_the_store_nothing(
+    tmp_path: Path, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    real = SqliteEngine.fetch
+
+    async def fetch(engine: SqliteEngine, sql: str, *values: Value) -> list[Row]:
+        if "FROM changes" not in sql:  # the news of other processes, which no call waits for
+            asked.append(sql)
+        return await real(engine, sql, *values)
+
+    monkeypatch.setattr(SqliteEngine, "fetch", fetch)
+    async with gateway(tmp_path, {}) as opened:
+        desk = Desk()
+        desk.end("x0")
+        await opened.hub.mount(desk.server)
+        admin = Admin(opened, http)
+        callers = [ModernCaller(opened.url, http, token=await admin.key(f"u{number}")) for number in range(20)]
+        heads = {"trunkline-thread": "t1"}
+        for caller in callers:
+            await caller.request("tools/list", headers=heads)
+        cold = len(asked)
+        assert cold
+        for _ in range(3):
+            for caller in callers:
+                await caller.request("tools/list", headers=heads)
+                called = {"name": "ask", "arguments": {"who": "x", "number": 0}}
+                assert (await caller.request("tools/call", called, headers=heads)).text == "x"
+
+        assert asked[cold:] == []
+
+
+async def test_a_call_of_a_tool_that_is_there_waits_for_no_server_of_its_users_own(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with gateway(tmp_path, {"one": faulty()}, settle=60.0) as opened:
+        key = await Admin(opened, http).key("ana")
+        await opened.hub.register_server({"name": "late", **faulty("--start", "hang")}, "user", "ana")
+        async with asyncio.timeout(5):
+            heard = await ModernCaller(opened.url, http, token=key).call("echo", {"text": "at once"})
+            again = await ModernCaller(opened.url, http, token=key).call("echo", {"text": "again"})
+
+    assert (heard.text, again.text) == ("at once", "again")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,22 @@ def file_name(server: str) -> str:
     """The name of a server's own file, whatever the server is called."""
     safe = "".join(c if c.isalnum() or c in "-_" else f"%{ord(c):x}" for c in server)
     return f"{safe}.json"
+
+
+def forget_files(home: Path, wanted: Collection[str], owner: str = "") -> None:
+    """Delete what is kept of servers that users registered, of one user or of all, but for those still wanted."""
+    own = f"{file_name(owner).removesuffix('.json')}%2f" if owner else ""
+    names = {file_name(server) for server in wanted}
+    for folder in (home / "catalogue", home / "history"):
+        for path in folder.glob(f"{own}*.json" if owner else "*%2f*.json"):
+            if path.name not in names:
+                path.unlink(missing_ok=True)
+
+
+def forget_file(home: Path, server: str) -> None:
+    """Delete what is kept of one server."""
+    for folder in (home / "catalogue", home / "history"):
+        (folder / file_name(server)).unlink(missing_ok=True)
 
 
 def _read_introduction(document: dict[str, Any]) -> Introduction:

@@ -7,10 +7,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from trunkline.config.options import ServerSpec
 from trunkline.control.fleet import Fleet
+from trunkline.control.list_store import forget_file, forget_files
 from trunkline.control.registry import NOTHING_YET, Registry
 from trunkline.errors import ConfigError
 from trunkline.events import Emitter, Event
@@ -48,8 +50,10 @@ class Tenants:
         fleet: Fleet,
         registry: Registry,
         apply: Callable[[dict[str, ServerSpec]], Awaitable[None]],
+        home: Path,
     ) -> None:
         self._servers, self._fleet, self._registry, self._apply = servers, fleet, registry, apply
+        self._home = home
         self._events = Emitter(ServerRegistered, ServerUnregistered)
         self.on, self.off = self._events.on, self._events.off
         self._here: OrderedDict[str, float] = OrderedDict()
@@ -99,12 +103,16 @@ class Tenants:
         """Take a server out, with its connections."""
         await self._servers.remove(user, name)
         await self.change(user)
+        if not user:
+            await asyncio.to_thread(forget_file, self._home, name)
         self._events.emit(ServerUnregistered(name, user))
 
     async def follow(self, changes: Sequence[Change] | None) -> None:
         """Others changed something; `None` when it is not known what."""
         if changes is None:
             owners = {"", *self._names}
+            # Users and servers may have gone while nobody was here to hear of it.
+            await asyncio.to_thread(forget_files, self._home, await self._servers.names())
         else:
             owners = {change.owner for change in changes if change.noun == "server"}
         for owner in owners:
@@ -115,8 +123,10 @@ class Tenants:
         if not user:
             registered = await self._servers.of("")
             await self._apply({one.spec.name: one.spec for one in registered})
-        elif self._here.pop(user, None) is not None or user in self._names:
+            return
+        if self._here.pop(user, None) is not None or user in self._names:
             await self.arrive(user, 0.3)
+        await self._tidy(user)
 
     async def sweep(self, is_present: Callable[[str], bool]) -> None:
         """Let go of those who are away, now and then; run as a task."""
@@ -135,6 +145,12 @@ class Tenants:
             if user not in self._here:  # else they came back, and have what is theirs now
                 await self._fleet.end(self._names.pop(user, set()))
             self._turns.pop(user, None)
+        await self._tidy(user)
+
+    async def _tidy(self, user: str) -> None:
+        """Keep nothing of servers that a user no longer has."""
+        wanted = [one.spec.name for one in await self._servers.of(user)]
+        await asyncio.to_thread(forget_files, self._home, wanted, user)
 
     async def _run(self, user: str) -> None:
         wanted = {one.spec.name: one.spec for one in await self._servers.of(user) if one.spec.enabled}

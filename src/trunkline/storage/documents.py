@@ -75,6 +75,12 @@ async def of_owner(store: Store, noun: Noun, owner: str, *, after: str = "", lim
     return [_document(row) for row in await store.fetch(sql, noun, owner, after, limit)]
 
 
+async def owned(store: Store, noun: Noun) -> list[tuple[str, str]]:
+    """Owner and name of each that belongs to a user."""
+    rows = await store.fetch("SELECT owner, name FROM documents WHERE noun = ? AND owner > ''", noun)
+    return [(owner, name) for owner, name in rows]
+
+
 async def count(store: Store, noun: Noun, owner: str) -> int:
     """How many an owner has."""
     [row] = await store.fetch("SELECT COUNT(*) FROM documents WHERE noun = ? AND owner = ?", noun, owner)

@@ -77,6 +77,12 @@ class Servers:
             return []
         return [self._read(one) for one in await documents.of_owner(await self._store(), "server", user)]
 
+    async def names(self) -> list[str]:
+        """Every server that a user registered, by its name among all."""
+        if not self._is_open():
+            return []
+        return [server_id(owner, name) for owner, name in await documents.owned(await self._store(), "server")]
+
     async def get(self, user: str, name: str) -> Registration:
         """One of them."""
         found = await documents.find(await self._store(), "server", user, name) if self._is_open() else None
