@@ -32,6 +32,8 @@ from trunkline.storage.people import Key, User, put_key, put_user
 from trunkline.tenancy.keys import KeyMaker
 from trunkline.tenancy.tenancy import Tenancy, open_tenancy
 
+SECRET = "5d" * 32
+"""The stores' key: one database serves several homes here."""
 SERVERS, THREADS = 3, 5
 ROUNDS = sized(40, smallest=1)
 BARS = {
@@ -141,7 +143,7 @@ async def idling(pid: int) -> float:
 
 async def fill(home: Path, store: str, users: int, address: str) -> list[str]:
     """A store with so many users, each with a key, threads, and servers at the address if there is one; their keys."""
-    async with open_tenancy(StoreConfig(url=store), home) as tenancy:
+    async with open_tenancy(StoreConfig(url=store, key=SECRET), home) as tenancy:
         opened = await tenancy.store()
         maker = KeyMaker(tenancy.master)
         keys: list[str] = []
@@ -172,7 +174,9 @@ def gateway(home: Path, address: str, store: str) -> Generator[tuple[str, Any, f
     config.write_text(json.dumps({"mcpServers": {"echo": {"url": address}}}))
     argv = [sys.executable, "-m", "trunkline", "up", "--config", str(config), "--port", "0", "--quiet"]
     began = time.perf_counter()
-    with running([*argv, *(["--store", store] if store else [])], TRUNKLINE_HOME=str(home)) as process:
+    with running(
+        [*argv, *(["--store", store] if store else [])], TRUNKLINE_HOME=str(home), TRUNKLINE_STORE_KEY=SECRET
+    ) as process:
         url = line_of(process).removeprefix("Trunkline listens at ")
         yield url, process, time.perf_counter() - began
 

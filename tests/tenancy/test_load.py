@@ -275,13 +275,14 @@ async def test_a_warm_call_asks_the_store_nothing(
             asked.append(sql)
         return await real(engine, sql, *values)
 
+    async with gateway(tmp_path, {}) as opened:  # another, so that there is no news of it later
+        keys = [await Admin(opened, http).key(f"u{number}") for number in range(20)]
     monkeypatch.setattr(SqliteEngine, "fetch", fetch)
     async with gateway(tmp_path, {}) as opened:
         desk = Desk()
         desk.end("x0")
         await opened.hub.mount(desk.server)
-        admin = Admin(opened, http)
-        callers = [ModernCaller(opened.url, http, token=await admin.key(f"u{number}")) for number in range(20)]
+        callers = [ModernCaller(opened.url, http, token=key) for key in keys]
         heads = {"trunkline-thread": "t1"}
         for caller in callers:
             await caller.request("tools/list", headers=heads)

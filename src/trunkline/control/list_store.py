@@ -72,20 +72,20 @@ def file_name(server: str) -> str:
     return f"{safe}.json"
 
 
-def forget_files(home: Path, wanted: Collection[str], owner: str = "") -> None:
-    """Delete what is kept of servers that users registered, of one user or of all, but for those still wanted."""
-    own = f"{file_name(owner).removesuffix('.json')}%2f" if owner else ""
-    names = {file_name(server) for server in wanted}
-    for folder in (home / "catalogue", home / "history"):
-        for path in folder.glob(f"{own}*.json" if owner else "*%2f*.json"):
-            if path.name not in names:
-                path.unlink(missing_ok=True)
+FOLDERS = "catalogue", "history"
 
 
-def forget_file(home: Path, server: str) -> None:
-    """Delete what is kept of one server."""
-    for folder in (home / "catalogue", home / "history"):
-        (folder / file_name(server)).unlink(missing_ok=True)
+def owned_files(home: Path, owner: str = "") -> set[str]:
+    """The names of the files that are kept of servers that a user registered, or all users."""
+    own = f"{file_name(owner).removesuffix('.json')}%2f*.json" if owner else "*%2f*.json"
+    return {path.name for folder in FOLDERS for path in (home / folder).glob(own)}
+
+
+def forget_files(home: Path, names: Collection[str]) -> None:
+    """Delete what is kept of servers, by the names of their files."""
+    for folder in FOLDERS:
+        for name in names:
+            (home / folder / name).unlink(missing_ok=True)
 
 
 def _read_introduction(document: dict[str, Any]) -> Introduction:

@@ -12,7 +12,7 @@ from typing import Any
 
 from trunkline.config.options import ServerSpec
 from trunkline.control.fleet import Fleet
-from trunkline.control.list_store import forget_file, forget_files
+from trunkline.control.list_store import file_name, forget_files, owned_files
 from trunkline.control.registry import NOTHING_YET, Registry
 from trunkline.errors import ConfigError
 from trunkline.events import Emitter, Event
@@ -104,15 +104,14 @@ class Tenants:
         await self._servers.remove(user, name)
         await self.change(user)
         if not user:
-            await asyncio.to_thread(forget_file, self._home, name)
+            await asyncio.to_thread(forget_files, self._home, [file_name(name)])
         self._events.emit(ServerUnregistered(name, user))
 
     async def follow(self, changes: Sequence[Change] | None) -> None:
         """Others changed something; `None` when it is not known what."""
         if changes is None:
             owners = {"", *self._names}
-            # Users and servers may have gone while nobody was here to hear of it.
-            await asyncio.to_thread(forget_files, self._home, await self._servers.names())
+            await self._tidy_all()
         else:
             owners = {change.owner for change in changes if change.noun == "server"}
         for owner in owners:
@@ -149,8 +148,18 @@ class Tenants:
 
     async def _tidy(self, user: str) -> None:
         """Keep nothing of servers that a user no longer has."""
-        wanted = [one.spec.name for one in await self._servers.of(user)]
-        await asyncio.to_thread(forget_files, self._home, wanted, user)
+        kept = await asyncio.to_thread(owned_files, self._home, user)
+        if kept:
+            kept.difference_update([file_name(one.spec.name) for one in await self._servers.of(user)])
+            await asyncio.to_thread(forget_files, self._home, kept)
+
+    async def _tidy_all(self) -> None:
+        """The same for all: users and servers may have gone while nobody was here to hear of it."""
+        kept = await asyncio.to_thread(owned_files, self._home)
+        if kept:
+            async for page in self._servers.names():
+                kept.difference_update(map(file_name, page))
+            await asyncio.to_thread(forget_files, self._home, kept)
 
     async def _run(self, user: str) -> None:
         wanted = {one.spec.name: one.spec for one in await self._servers.of(user) if one.spec.enabled}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -77,11 +77,12 @@ class Servers:
             return []
         return [self._read(one) for one in await documents.of_owner(await self._store(), "server", user)]
 
-    async def names(self) -> list[str]:
-        """Every server that a user registered, by its name among all."""
-        if not self._is_open():
-            return []
-        return [server_id(owner, name) for owner, name in await documents.owned(await self._store(), "server")]
+    async def names(self) -> AsyncIterator[list[str]]:
+        """The servers that users registered, by their names among all, page by page."""
+        page = await documents.owned(await self._store(), "server", ("", "")) if self._is_open() else []
+        while page:
+            yield [server_id(owner, name) for owner, name in page]
+            page = await documents.owned(await self._store(), "server", page[-1])
 
     async def get(self, user: str, name: str) -> Registration:
         """One of them."""
