@@ -47,7 +47,9 @@ class Callers:
         tenancy: Tenancy,
         tenants: Tenants,
         seen: tuple[Registry, Fleet, Views, OwnLists],
+        came: Callable[[Scope], None],
     ) -> None:
+        self._came = came
         self._config, self._tenancy, self._tenants = config, tenancy, tenants
         self._registry, self._fleet, self._views, self._own_lists = seen
 
@@ -57,9 +59,14 @@ class Callers:
         """Whether nothing has to be looked up before a caller is served."""
         return not self._tenancy.is_open or not scope.user or self._tenants.is_here(scope.user)
 
-    async def welcome(self, scope: Scope) -> None:
-        """Look up what a caller has, and have it run."""
+    async def welcome(self, scope: Scope, tool: str = "") -> None:
+        """Look up what a caller has, and have it run; a call of a tool that is there waits for no server beside it."""
         if not self.knows(scope):
+            self._came(scope)
+            await self._tenants.begin(scope.user)
+            await in_slices(self._views.prepare(scope, self._registry.snapshot))
+            if self.knows(scope) or tool in self.view(scope).snapshot.tools:
+                return
             await self._tenants.arrive(scope.user, self._config().gateway.settle)
         await in_slices(self._views.prepare(scope, self._registry.snapshot))
 
@@ -68,13 +75,13 @@ class Callers:
         threads = self._tenancy.threads
         return threads.known(scope, thread) or await threads.enter(scope, thread)
 
-    async def scope_of(self, user: str = "", thread: str = "", profile: str = "") -> Scope:
-        """The scope of a caller in this process, who is who they say."""
+    async def scope_of(self, user: str = "", thread: str = "", profile: str = "", tool: str = "") -> Scope:
+        """The scope of a caller in this process, who is who they say, and of the tool that it calls."""
         scope = Scope(user=user, profile=profile)
         if thread:
             scope = await self.in_thread(scope, thread)
         if not self.knows(scope):
-            await self.welcome(scope)
+            await self.welcome(scope, tool)
         return scope
 
     def wants_user(self, user: str) -> bool:

@@ -85,7 +85,7 @@ class Hub:
         is who calls where it is not the model itself, as a tool's `allowed_callers` name it.
         """
         _check_types(tool, arguments, timeout)
-        scope = await self.relay.scope_of(user, thread)
+        scope = await self.relay.scope_of(user, thread, tool=tool)
         if program:
             scope = dataclasses.replace(scope, program=program)
         if tool not in self.relay.view(scope).snapshot.tools:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,15 @@ class Scope:
     """What its thread says."""
     program: str = ""
     """The program that calls, by its vendor's name (`code_execution_20250825`); empty for whoever calls directly."""
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        # One scope serves many calls, and each looks up several things by it.
+        if not self._hash:
+            own = (self.app, self.user, self.joined, self.thread, self.session, self.profile, self.key, self.role)
+            whole = hash((*own, self.rules, self.limits, self.overrides, self.program))
+            object.__setattr__(self, "_hash", whole or 1)
+        return self._hash
 
     @property
     def person(self) -> str:

@@ -89,15 +89,15 @@ class Relay:
         self.tenants = Tenants(tenancy.servers, self._fleet, self._registry, lambda: self.config, self.apply)
         """Servers that were registered at run time, and the users who are here."""
         seen = self._registry, self._fleet, self._views, self._own_lists
-        self._callers = callers = Callers(lambda: self.config, tenancy, self.tenants, seen)
+        self.limiter = Limiter(config.limits)
+        """What callers used of what they may."""
+        self._callers = callers = Callers(lambda: self.config, tenancy, self.tenants, seen, self.limiter.learn)
         self.knows, self.welcome, self.settle = callers.knows, callers.welcome, callers.settle
         self.scope_of, self.in_thread, self.wants_user = callers.scope_of, callers.in_thread, callers.wants_user
         self.view, self.view_for, self.listed_for = callers.view, callers.view_for, callers.listed_for
         following = Following(callers, self._fleet, self._own_lists, self.own_subscriptions, self._links)
         self.watch, self.unwatch = following.watch, following.unwatch
         self.follow_task, self.unfollow_task = following.follow_task, following.unfollow_task
-        self.limiter = Limiter(config.limits)
-        """What callers used of what they may."""
         self._searching = ToolSearch(config.search, config.home, tasks)
         self._hearers: list[Heard] = []
         self._followers: list[Callable[[Snapshot], None]] = []
@@ -353,7 +353,8 @@ class Relay:
 
     def _limits(self, server: str) -> Limits:
         spec, batcher = self._fleet.specs.get(server), self.config.batcher
-        return Limits(spec.concurrency if spec else 1, batcher.max_queue, batcher.max_wait)
+        per_user = self.config.limits.running_per_server
+        return Limits(spec.concurrency if spec else 1, batcher.max_queue, batcher.max_wait, per_user)
 
     def _hear(self, key: ConnectionKey, method: str, params: bytes) -> None:
         """A server said something outside a call."""
@@ -372,8 +373,10 @@ class Relay:
 
     def events(self) -> PoolEvents:
         """What the pool tells us."""
-        ask, idle = self._edge.ask_session, lambda: self.config.gateway.session_idle
-        return PoolEvents(self._hear, self._woke, ask, self._fleet.downloading, idle, self._own_lists.forget)
+        idle = lambda: self.config.gateway.session_idle  # noqa: E731
+        quota = self._fleet.quota(self.limiter.connections, self.limiter.no_connection)
+        ask, forget = self._edge.ask_session, self._own_lists.forget
+        return PoolEvents(self._hear, self._woke, ask, self._fleet.downloading, idle, forget, quota)
 
     def attach(self, pool: Pool) -> None:
         """Calls go to the servers of this pool."""
@@ -391,6 +394,7 @@ class Relay:
 
     def _admissions_changed(self, user: str, key: str, now: Scope | None) -> None:
         """Somebody who is gone leaves nothing to whoever is given the name next."""
+        self.limiter.learn(now or Scope(user=user))
         if not key:
             memories = self.tallies, self.savings, self.limiter, self._links, self._searching, self._cache
             for memory in memories:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trunkline.call import lanes
 from trunkline.call.lanes import FairQueue, Lane, Lanes, Limits, Pace
 from trunkline.errors import BusyError, ConfigError
 
@@ -26,6 +27,7 @@ class Visitors:
         self.entered: list[str] = []
         self.inside: list[str] = []
         self.refused: list[str] = []
+        self.owners: dict[str, str] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     async def come(self, name: str, owner: str = "") -> None:
@@ -33,8 +35,9 @@ class Visitors:
         await settle()
 
     async def visit(self, name: str, owner: str) -> None:
+        self.owners[name] = owner
         try:
-            if not self.lane.try_enter():
+            if not self.lane.try_enter(owner):
                 await self.lane.enter(owner)
         except BusyError:
             self.refused.append(name)
@@ -42,14 +45,68 @@ class Visitors:
         self.entered.append(name)
         self.inside.append(name)
 
-    async def go(self) -> None:
-        self.inside.pop(0)
-        self.lane.leave()
+    async def go(self, name: str = "") -> None:
+        name = name or self.inside[0]
+        self.inside.remove(name)
+        self.lane.leave(self.owners[name])
         await settle()
+
+    def count(self, owner: str) -> int:
+        """How many of an owner's are inside."""
+        return [self.owners[name] for name in self.inside].count(owner)
 
     async def empty(self) -> None:
         while self.inside:
             await self.go()
+
+
+async def test_while_others_come_too_nobody_has_more_than_its_share_inside() -> None:
+    lane = Lane("files", Limits(10, per_owner=3))
+    visitors = Visitors(lane)
+    for number in range(6):
+        await visitors.come(f"noisy{number}", "noisy")
+    assert visitors.count("noisy") == 6  # alone it may have everything
+
+    await visitors.come("quiet0", "quiet")
+    for number in range(6, 50):
+        await visitors.come(f"noisy{number}", "noisy")
+    assert (visitors.count("noisy"), visitors.count("quiet"), lane.waiting) == (6, 1, 44)
+
+    for number in range(1, 40):
+        await visitors.go(next(name for name in visitors.inside if visitors.owners[name] == "noisy"))
+        await visitors.go(f"quiet{number - 1}")
+        await visitors.come(f"quiet{number}", "quiet")
+        assert visitors.inside[-1] == f"quiet{number}"  # at once, whoever waits
+        assert visitors.count("noisy") == max(3, 6 - number)
+    await visitors.empty()
+    assert (len(visitors.entered), lane.inside, lane.waiting) == (90, 0, 0)
+
+
+@pytest.mark.parametrize(("slots", "share", "most"), [(4, 8, 3), (4, 2, 2), (1, 8, 1)])
+async def test_one_place_at_least_is_left_to_others(slots: int, share: int, most: int) -> None:
+    visitors = Visitors(Lane("files", Limits(slots, per_owner=share)))
+    await visitors.come("quiet", "quiet")
+    await visitors.go()
+
+    for number in range(9):
+        await visitors.come(f"noisy{number}", "noisy")
+
+    assert visitors.count("noisy") == most
+    await visitors.empty()
+
+
+async def test_whoever_is_alone_again_has_every_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "RECENT", 0.01)
+    visitors = Visitors(Lane("files", Limits(10, per_owner=1)))
+    await visitors.come("quiet", "quiet")
+    for number in range(3):
+        await visitors.come(f"noisy{number}", "noisy")
+    await visitors.go("quiet")
+
+    async with asyncio.timeout(5):
+        await asyncio.gather(*visitors.tasks.values())
+
+    assert visitors.inside == ["noisy0", "noisy1", "noisy2"]
 
 
 async def test_as_many_enter_as_there_are_slots_and_the_others_wait() -> None:
@@ -172,11 +229,11 @@ async def test_more_slots_let_waiters_in_at_once_and_fewer_apply_as_callers_leav
     for name in "abcd":
         await visitors.come(name)
 
-    lane.resize(3, 10)
+    lane.resize(Limits(3, 10))
     await settle()
     assert visitors.inside == ["a", "b", "c"]
 
-    lane.resize(1, 10)
+    lane.resize(Limits(1, 10))
     await visitors.go()
     await visitors.go()
     assert (visitors.inside, lane.inside, lane.waiting) == (["c"], 1, 1)
@@ -193,25 +250,25 @@ def test_impossible_limits_are_refused(make: Callable[[], Limits]) -> None:
 
 
 def test_lanes_are_made_on_demand_and_idle_ones_dropped_when_there_are_many() -> None:
-    lanes = Lanes(keep=10)
-    busy = lanes.of("busy")
+    made = Lanes(keep=10)
+    busy = made.of("busy")
     busy.try_enter()
 
     for number in range(1000):
-        lanes.of(f"server{number}")
+        made.of(f"server{number}")
 
-    assert len(lanes) <= 20
-    assert lanes.of("busy") is busy
+    assert len(made) <= 20
+    assert made.of("busy") is busy
 
 
 def test_lanes_take_new_limits_while_they_are_used() -> None:
     limits = {"files": Limits(1)}
-    lanes = Lanes(limits.__getitem__)
-    lane = lanes.of("files")
+    made = Lanes(limits.__getitem__)
+    lane = made.of("files")
     lane.try_enter()
 
     limits["files"] = Limits(2, queue=5, max_wait=1.0)
-    lanes.refresh()
+    made.refresh()
 
     assert lane.try_enter()
     assert (lane.concurrency, lane.queue, lane.max_wait) == (2, 5, 1.0)
@@ -230,12 +287,12 @@ moves = st.lists(
 )
 
 
-@given(moves, st.integers(1, 4), st.integers(0, 6))
+@given(moves, st.integers(1, 4), st.integers(0, 6), st.integers(0, 2))
 def test_whatever_happens_no_slot_is_lost_or_given_twice_and_nobody_is_forgotten(
-    moves: list[tuple[str, str | int]], concurrency: int, queue: int
+    moves: list[tuple[str, str | int]], concurrency: int, queue: int, share: int
 ) -> None:
     async def run() -> None:
-        lane = Lane("files", Limits(concurrency, queue))
+        lane = Lane("files", Limits(concurrency, queue, per_owner=share))
         visitors = Visitors(lane)
         for number, (move, what) in enumerate(moves):
             before = lane.inside
@@ -243,18 +300,17 @@ def test_whatever_happens_no_slot_is_lost_or_given_twice_and_nobody_is_forgotten
                 case "come", str(owner):
                     visitors.tasks[str(number)] = asyncio.create_task(visitors.visit(str(number), owner))
                 case "leave", _ if visitors.inside:
-                    visitors.inside.pop()
-                    lane.leave()
+                    lane.leave(visitors.owners[visitors.inside.pop()])
                 case "cancel", int(which) if which < len(visitors.tasks):
                     list(visitors.tasks.values())[which].cancel()
                 case "resize", int(size):
-                    lane.resize(size, queue)
+                    lane.resize(Limits(size, queue, per_owner=share))
                 case "turn", _:
                     await asyncio.sleep(0)
                 case _:
                     pass
             assert len(visitors.inside) <= lane.inside <= max(before, lane.concurrency)
-            assert not lane.waiting or lane.inside >= lane.concurrency
+            assert not lane.waiting or lane.inside >= (1 if share else lane.concurrency)
         await settle()
         await visitors.empty()
         assert (lane.inside, lane.waiting) == (0, 0)

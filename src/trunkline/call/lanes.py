@@ -6,13 +6,16 @@ import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from trunkline.errors import BusyError, ConfigError
 
 T = TypeVar("T")
+
+RECENT = 10.0
+"""Seconds for which an owner who came to a lane is taken to be about to come again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class Limits:
     """Calls that may wait for a slot; 0 lets none wait."""
     max_wait: float = 30.0
     """Seconds that a call waits for a slot at most."""
+    per_owner: int = 0
+    """Calls of one owner inside at once while others come too; 0 sets no limit."""
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
@@ -38,38 +43,53 @@ class Limits:
 class Lane:
     """One server's bulkhead; who cannot enter at once waits, and owners are let in by turns.
 
+    While several owners come, none has more than its share inside: what a server works on already cannot be overtaken.
     The usual way in costs next to nothing:
 
-        if not lane.try_enter():
+        if not lane.try_enter(owner):
             await lane.enter(owner)
         try: ...
-        finally: lane.leave()
+        finally: lane.leave(owner)
     """
 
-    # A slot changes hands inside `leave`: while anybody waits, no slot is free, and so `try_enter` overtakes nobody.
-    __slots__ = ("_waiting", "concurrency", "inside", "max_wait", "queue", "server")
+    # A slot changes hands inside `leave`: while anybody waits who may enter, no slot is free, and so `try_enter`
+    # overtakes nobody.
+    __slots__ = (
+        "_again", "_latest", "_running", "_share", "_shared_until", "_waiting",
+        "concurrency", "inside", "max_wait", "queue", "server",
+    )  # fmt: skip
 
     def __init__(self, server: str, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
         self.server = server
-        self.concurrency, self.queue, self.max_wait = limits.concurrency, limits.queue, limits.max_wait
+        self._set(limits)
         self.inside = 0
         self._waiting: FairQueue[asyncio.Future[None]] = FairQueue()
+        self._running: dict[str, int] = {}
+        self._latest, self._shared_until = "", 0.0
+        self._again: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
         """How many wait for a slot."""
         return self._waiting.size
 
-    def try_enter(self) -> bool:
-        """Enter if a slot is free."""
-        if self.inside < self.concurrency:
-            self.inside += 1
-            return True
-        return False
+    def try_enter(self, owner: str = "") -> bool:
+        """Enter if a slot is free, and the owner has not its share already."""
+        if owner and self._share:
+            if owner != self._latest:
+                self._note(owner)
+            running = self._running.get(owner, 0)
+            if self.inside >= self.concurrency or (running >= self._share and self._has_its_share(owner)):
+                return False
+            self._running[owner] = running + 1
+        elif self.inside >= self.concurrency:
+            return False
+        self.inside += 1
+        return True
 
     async def enter(self, owner: str = "", max_wait: float | None = None) -> None:
         """Enter when it is the owner's turn; `BusyError` when the queue is full or it takes longer than `max_wait`."""
-        if self.try_enter():
+        if self.try_enter(owner):
             return
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
@@ -78,36 +98,68 @@ class Lane:
             refused.set_exception(self._full())
         longest = self.max_wait if max_wait is None else max_wait
         timer = loop.call_later(longest, self._give_up, owner, turn, longest)
+        if self._share and self._again is None:
+            self._again = loop.call_later(RECENT, self._look_again)
         try:
             await turn
         except asyncio.CancelledError:
             self._waiting.remove(owner, turn)
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self.leave()  # the slot was ours already: the next one gets it
+                self.leave(owner)  # the slot was ours already: the next one gets it
             raise
         finally:
             timer.cancel()
 
-    def leave(self) -> None:
+    def leave(self, owner: str = "") -> None:
         """Give the slot back, or to whoever is next."""
-        if self._waiting.size and self.inside <= self.concurrency and self._let_in():
-            return
         self.inside -= 1
+        running = self._running.get(owner, 0)
+        if running > 1:
+            self._running[owner] = running - 1
+        elif running:
+            del self._running[owner]
+        if self._waiting.size:
+            self._let_in()
 
-    def resize(self, concurrency: int, queue: int) -> None:
+    def resize(self, limits: Limits) -> None:
         """Change the limits now: who is inside or waits stays, and new slots are given out at once."""
-        Limits(concurrency, queue)
-        self.concurrency, self.queue = concurrency, queue
-        while self.inside < self.concurrency and self._let_in():
-            self.inside += 1
+        self._set(limits)
+        self._let_in()
 
-    def _let_in(self) -> bool:
-        while self._waiting.size:
-            turn = self._waiting.pop()
+    def _set(self, limits: Limits) -> None:
+        self.concurrency, self.queue, self.max_wait = limits.concurrency, limits.queue, limits.max_wait
+        # Whatever the limit, one place is left to others where there are several.
+        self._share = limits.per_owner and max(1, min(limits.per_owner, limits.concurrency - 1))
+
+    def _note(self, owner: str) -> None:
+        """Somebody came who did not come last: the lane is shared for a while."""
+        if self._latest:
+            self._shared_until = time.monotonic() + RECENT
+        self._latest = owner
+
+    def _has_its_share(self, owner: str) -> bool:
+        if not self._share or self._running.get(owner, 0) < self._share:
+            return False
+        return len(self._running) > 1 or time.monotonic() < self._shared_until
+
+    def _let_in(self) -> None:
+        """Give free slots to those whose turn it is."""
+        while self.inside < self.concurrency and self._waiting.size:
+            owner = next((owner for owner in self._waiting.owners if not self._has_its_share(owner)), None)
+            if owner is None:
+                return
+            turn = self._waiting.pop(owner)
             if not turn.done():  # else its caller was cancelled in this very turn of the loop
+                self.inside += 1
+                if owner and self._share:
+                    self._running[owner] = self._running.get(owner, 0) + 1
                 turn.set_result(None)
-                return True
-        return False
+
+    def _look_again(self) -> None:
+        """Whoever waits for its own calls alone, since others came too, waits no longer once they stay away."""
+        self._let_in()
+        waits = self._waiting.size > 0
+        self._again = asyncio.get_running_loop().call_later(RECENT, self._look_again) if waits else None
 
     def _give_up(self, owner: str, turn: asyncio.Future[None], waited: float) -> None:
         if self._waiting.remove(owner, turn) and not turn.done():
@@ -140,9 +192,7 @@ class Lanes:
     def refresh(self) -> None:
         """Ask for everyone's limits again, and apply them now."""
         for server, lane in tuple(self._lanes.items()):
-            limits = self._limits_of(server)
-            lane.resize(limits.concurrency, limits.queue)
-            lane.max_wait = limits.max_wait
+            lane.resize(self._limits_of(server))
 
     def _make(self, server: str) -> Lane:
         if len(self._lanes) >= self._sweep_at:
@@ -166,6 +216,11 @@ class FairQueue(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return (entry for entries in self._owners.values() for entry in entries)
 
+    @property
+    def owners(self) -> Iterable[str]:
+        """Those who have entries, in the order of their turns."""
+        return self._owners.keys()
+
     def push(self, owner: str, entry: T) -> None:
         """Put an entry behind the owner's others."""
         entries = self._owners.get(owner)
@@ -174,9 +229,10 @@ class FairQueue(Generic[T]):
         entries[entry] = None
         self.size += 1
 
-    def pop(self) -> T:
-        """Take the first entry of the owner whose turn it is."""
-        owner, entries = next(iter(self._owners.items()))
+    def pop(self, owner: str | None = None) -> T:
+        """Take the first entry of an owner, or of the one whose turn it is."""
+        owner = next(iter(self._owners)) if owner is None else owner
+        entries = self._owners[owner]
         entry, _ = entries.popitem(last=False)
         if entries:
             self._owners.move_to_end(owner)

@@ -23,6 +23,10 @@ class LimitsSection:
     """Share of a limit after which an event tells that it is nearly reached."""
     running_calls: int = 0
     """Calls that may run at once."""
+    running_per_server: int = 4
+    """Calls that one server works on at once for one user while others use it too; what is more waits for its turn."""
+    connections: int = 100
+    """Connections at once, to servers of the user's own and such as nobody else shares; idle ones make room."""
     servers: int = 100
     """Servers that a user may register."""
     servers_per_thread: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from trunkline.config.options import ServerSpec
@@ -15,6 +15,7 @@ from trunkline.identity import owner_of
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection_key import ConnectionKey
 from trunkline.upstream.pool import Pool
+from trunkline.upstream.quota import QuotaEvents
 
 
 class Fleet:
@@ -86,13 +87,17 @@ class Fleet:
 
     async def ready(self, seconds: float, names: Collection[str] | None = None) -> None:
         """Wait until every server, or each of some, was reached or failed once, at most so long."""
-        watched = self._watched.items()
-        tries = [supervisor.first_try.wait() for name, (supervisor, _) in watched if names is None or name in names]
+        wanted = self._watched if names is None else [name for name in names if name in self._watched]
+        tries = [self._watched[name][0].first_try.wait() for name in wanted]
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*tries)
         except TimeoutError:
             pass
+
+    def were_tried(self, names: Iterable[str]) -> bool:
+        """Whether each of some servers was reached or failed once, or is gone."""
+        return all(self._watched[name][0].first_try.is_set() for name in names if name in self._watched)
 
     def refresh(self) -> None:
         """Have stale lists read again."""
@@ -118,6 +123,19 @@ class Fleet:
         found = self.supervisor(key.server)
         if found is not None:
             found.look_again()
+
+    def quota(self, most: Callable[[str], int], reached: Callable[[str], None]) -> QuotaEvents:
+        """How many connections users may have, and which of them can be closed."""
+        return QuotaEvents(most, reached, self._in_use, self._put_to_sleep)
+
+    def _in_use(self, key: ConnectionKey) -> bool:
+        found = self.supervisor(key.server)
+        return found is not None and found.in_use
+
+    def _put_to_sleep(self, key: ConnectionKey) -> None:
+        found = self.supervisor(key.server)
+        if found is not None and key.purpose == "shared":
+            found.put_to_sleep()
 
     def downloading(self, key: ConnectionKey) -> None:
         """A server has to be downloaded before it starts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,22 @@ def file_name(server: str) -> str:
     """The name of a server's own file, whatever the server is called."""
     safe = "".join(c if c.isalnum() or c in "-_" else f"%{ord(c):x}" for c in server)
     return f"{safe}.json"
+
+
+FOLDERS = "catalogue", "history"
+
+
+def owned_files(home: Path, owner: str = "") -> set[str]:
+    """The names of the files that are kept of servers that a user registered, or all users."""
+    own = f"{file_name(owner).removesuffix('.json')}%2f*.json" if owner else "*%2f*.json"
+    return {path.name for folder in FOLDERS for path in (home / folder).glob(own)}
+
+
+def forget_files(home: Path, names: Collection[str]) -> None:
+    """Delete what is kept of servers, by the names of their files."""
+    for folder in FOLDERS:
+        for name in names:
+            (home / folder / name).unlink(missing_ok=True)
 
 
 def _read_introduction(document: dict[str, Any]) -> Introduction:

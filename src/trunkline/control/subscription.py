@@ -62,6 +62,11 @@ class Subscription:
         """Whether somebody wants to hear of a resource, or of any."""
         return uri in self._resources if uri else bool(self._resources)
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody wants to hear of anything."""
+        return bool(self._resources or self._followed)
+
     async def follow_task(self, own: str) -> bool:
         """Follow a task of a modern server; whether the server agreed."""
         if self.connection is None or not self.connection.introduction.modern:

@@ -58,6 +58,8 @@ class Supervisor:
         self.subscription = Subscription(spec, tasks, self._take, self._missed)
         self._refreshed = 0.0
         self._looked = False
+        self._asleep = False
+        self._occupied = True
         self._unread: set[Kind] = set()
         """Lists that could not be read, and are tried again at `_read_again`."""
         self._read_again = FOREVER
@@ -95,6 +97,16 @@ class Supervisor:
 
     def look_again(self) -> None:
         """A connection to the server was opened by a call, or ended by itself."""
+        self._wake.set()
+
+    @property
+    def in_use(self) -> bool:
+        """Whether its connection is needed although no call is under way."""
+        return self._occupied or self.subscription.is_wanted
+
+    def put_to_sleep(self) -> None:
+        """Its connection was closed in favour of another of its user's; the next call opens it again."""
+        self._asleep = True
         self._wake.set()
 
     def downloading(self) -> None:
@@ -200,7 +212,9 @@ class Supervisor:
         while connection.alive:
             now = time.monotonic()
             due = [next_check - now, self._read_again - now, self.spec.idle_timeout / 4 or FOREVER]
+            self._occupied = False
             await self._sleep(max(min(due), 0.0))
+            self._occupied = True
             if not connection.alive:
                 break
             if time.monotonic() >= self._read_again:
@@ -208,14 +222,15 @@ class Supervisor:
             if self._changed:
                 await self._relearn(connection)
             if self.spec.idle_timeout and await self._pool.close_idle(self.spec.name, self.spec.idle_timeout):
-                self._set(State.READY, "Asleep; it starts with the next call.")
                 await self._sleep_until_used()
                 return
             if time.monotonic() >= next_check:
                 next_check = time.monotonic() + self.spec.health_interval
                 if not connection.busy:
                     await self._check(connection)
-        if self._registry.view(self.spec.name) is not None:
+        if self._asleep:
+            await self._sleep_until_used()
+        elif self._registry.view(self.spec.name) is not None:
             self._set(State.DEGRADED, "It ended by itself, and is being started again.")
 
     async def _look_as_askable(self, connection: Connection) -> None:
@@ -329,6 +344,8 @@ class Supervisor:
         self._wake.clear()
 
     async def _sleep_until_used(self) -> None:
+        self._set(State.READY, "Asleep; it starts with the next call.")
+        self._asleep = False
         while not self._pool.connections(self.spec.name):
             await self._wake.wait()
             self._wake.clear()

@@ -12,6 +12,7 @@ from typing import Any
 from trunkline.config.options import Config, ServerSpec
 from trunkline.control.fleet import Fleet
 from trunkline.control.item import overruled
+from trunkline.control.list_store import file_name, forget_files, owned_files
 from trunkline.control.registry import NOTHING_YET, Registry
 from trunkline.errors import ConfigError
 from trunkline.events import Emitter, Event
@@ -52,6 +53,7 @@ class Tenants:
         apply: Callable[[], Awaitable[object]],
     ) -> None:
         self._servers, self._fleet, self._registry, self._config, self._apply = servers, fleet, registry, config, apply
+        self._home = config().home
         self._everybodys: dict[str, ServerSpec] = {}
         self._events = Emitter(ServerRegistered, ServerUnregistered)
         self.on, self.off = self._events.on, self._events.off
@@ -71,11 +73,22 @@ class Tenants:
         """The servers that were registered for all, as a configuration would have them."""
         return {name: overruled(spec, config.tools) for name, spec in self._everybodys.items()}
 
+    async def begin(self, user: str) -> None:
+        """Have a user's own servers run, and wait for none of them: the user is here once each was tried."""
+        if user not in self._names:
+            async with self._turns.setdefault(user, asyncio.Lock()):
+                if user not in self._here and user not in self._names:
+                    await self._run(user)
+                self._turns.pop(user, None)
+        if self._fleet.were_tried(self._names.get(user, ())):
+            self._note(user)
+
     async def arrive(self, user: str, patience: float) -> None:
         """Have a user's own servers run; waits a moment for what they offer."""
         async with self._turns.setdefault(user, asyncio.Lock()):
             if user not in self._here:
-                await self._run(user, patience)
+                await self._run(user)
+                await self._settle(user, patience)
             self._turns.pop(user, None)
 
     async def register(
@@ -103,12 +116,15 @@ class Tenants:
         """Take a server out, with its connections."""
         await self._servers.remove(user, name, version=version)
         await self.change(user)
+        if not user:
+            await asyncio.to_thread(forget_files, self._home, [file_name(name)])
         self._events.emit(ServerUnregistered(name, user))
 
     async def follow(self, changes: Sequence[Change] | None) -> None:
         """Others changed something; `None` when it is not known what."""
         if changes is None:
             owners = {"", *self._names}
+            await self._tidy_all()
         else:
             owners = {change.owner for change in changes if change.noun == "server"}
         for owner in owners:
@@ -119,9 +135,10 @@ class Tenants:
         if not user:
             self._everybodys = {one.spec.name: one.spec for one in await self._servers.of("")}
             await self._apply()
-        elif user in self._here:
-            del self._here[user]
+            return
+        if self._here.pop(user, None) is not None or user in self._names:
             await self.arrive(user, 0.3)
+        await self._tidy(user)
 
     async def reconsider(self) -> None:
         """The operator says something else of tools: have users' servers say so."""
@@ -132,6 +149,8 @@ class Tenants:
         """Let go of those who are away, now and then; run as a task."""
         while True:
             await asyncio.sleep(SWEEP)
+            for user in self._names.keys() - self._here.keys():  # they called once, and waited for nothing
+                self._here[user] = time.monotonic()
             oldest = time.monotonic() - AWAY
             for user in [user for user, seen in self._here.items() if seen < oldest and not is_present(user)]:
                 await self.leave(user)
@@ -143,8 +162,24 @@ class Tenants:
             if user not in self._here:  # else they came back, and have what is theirs now
                 await self._fleet.end(self._names.pop(user, set()))
             self._turns.pop(user, None)
+        await self._tidy(user)
 
-    async def _run(self, user: str, patience: float) -> None:
+    async def _tidy(self, user: str) -> None:
+        """Keep nothing of servers that a user no longer has."""
+        kept = await asyncio.to_thread(owned_files, self._home, user)
+        if kept:
+            kept.difference_update([file_name(one.spec.name) for one in await self._servers.of(user)])
+            await asyncio.to_thread(forget_files, self._home, kept)
+
+    async def _tidy_all(self) -> None:
+        """The same for all: users and servers may have gone while nobody was here to hear of it."""
+        kept = await asyncio.to_thread(owned_files, self._home)
+        if kept:
+            async for page in self._servers.names():
+                kept.difference_update(map(file_name, page))
+            await asyncio.to_thread(forget_files, self._home, kept)
+
+    async def _run(self, user: str) -> None:
         said = self._config().tools
         own = [overruled(one.spec, said) for one in await self._servers.of(user) if one.spec.enabled]
         wanted = {spec.name: spec for spec in own}
@@ -160,11 +195,19 @@ class Tenants:
             self._fleet.describe(wanted[name])
         if wanted:
             self._names[user] = set(wanted)
-            unheard = any(not view.lists for name in wanted if (view := self._registry.view(name)) is not None)
-            await self._fleet.ready(max(patience, NOTHING_YET) if unheard else patience, wanted)
         else:
             self._names.pop(user, None)
         await self._registry.published()
+
+    async def _settle(self, user: str, patience: float) -> None:
+        names = self._names.get(user, set())
+        unheard = any(not view.lists for name in names if (view := self._registry.view(name)) is not None)
+        await self._fleet.ready(max(patience, NOTHING_YET) if unheard else patience, names)
+        await self._registry.published()
+        self._note(user)
+
+    def _note(self, user: str) -> None:
+        """A user is here, and nothing has to be looked up for them."""
         self._here[user] = time.monotonic()
         while len(self._here) > MOST:
             idle = next((one for one in self._here if one not in self._names), "")

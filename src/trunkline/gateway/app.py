@@ -180,7 +180,9 @@ class App:
         if request.path != "/mcp":
             request.scope = self._at_profile(request)
         if not self._relay.knows(request.scope):
-            await self._relay.welcome(request.scope)
+            is_call = request.headers.get(b"mcp-method") == b"tools/call"
+            tool = request.headers.get(b"mcp-name", b"").decode("latin-1") if is_call else ""
+            await self._relay.welcome(request.scope, tool)
         version = request.headers.get(b"mcp-protocol-version", b"")
         if request.method != "POST":
             await self._listen(request, version)

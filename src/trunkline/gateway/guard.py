@@ -57,7 +57,7 @@ class Guard:
             tokens[gateway.token] = EVERYONE
         self._locked = bool(tokens)
         tokens[self.key] = EVERYONE
-        self._configured = {_digest(token.encode()): scope for token, scope in tokens.items()}
+        self._configured = {hashlib.sha256(token.encode()).digest(): scope for token, scope in tokens.items()}
         self._hosts = LOOPBACK_NAMES | {host.lower() for host in gateway.allowed_hosts}
         if not gateway.allowed_hosts and not is_loopback(gateway.host) and (self._locked or people.anybody):
             # The token already keeps a rebound page out, and we cannot know under which names we are reached.
@@ -97,7 +97,8 @@ class Guard:
             return None
         token = token.strip()
         # Looked up by digest, so that how long it takes says nothing about how much of a guess was right.
-        return self._configured.get(_digest(token)) or self._people.known(token)
+        digest = hashlib.sha256(token).digest()
+        return self._configured.get(digest) or self._people.known(digest)
 
     async def admit(self, headers: Mapping[bytes, bytes]) -> Scope | None:
         """Whose request it is; `None` when a key is wanted and none that we know was sent."""
@@ -132,10 +133,6 @@ class Guard:
             return True
         scheme, _, rest = lower.partition("://")
         return scheme in ("http", "https") and _without_port(rest) in LOOPBACK_NAMES
-
-
-def _digest(token: bytes) -> bytes:
-    return hashlib.sha256(token).digest()
 
 
 def _without_port(host: str) -> str:

@@ -99,6 +99,13 @@ async def of_owner(store: Store, noun: Noun, owner: str, *, after: str = "", lim
     return [_document(row) for row in await store.fetch(sql, noun, owner, after, limit)]
 
 
+async def owned(store: Store, noun: Noun, after: tuple[str, str], limit: int = 1000) -> list[tuple[str, str]]:
+    """Owner and name of those that belong to users, behind one."""
+    sql = "SELECT owner, name FROM documents WHERE noun = ? AND (owner, name) > (?, ?) AND owner > '' "
+    rows = await store.fetch(f"{sql} ORDER BY owner, name LIMIT ?", noun, *after, limit)
+    return [(owner, name) for owner, name in rows]
+
+
 async def count(store: Store, noun: Noun, owner: str) -> int:
     """How many an owner has."""
     [row] = await store.fetch("SELECT COUNT(*) FROM documents WHERE noun = ? AND owner = ?", noun, owner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
@@ -24,6 +24,8 @@ PERIODS: Mapping[str, tuple[float, str, str]] = {
     "cost_per_day": (86400.0, "cost", "in a day"),
 }
 """What can be limited: for how long it is counted, what of, and in words."""
+HELD = ("connections",)
+"""What a user may have at once, limited for each as what is counted by time."""
 REMEMBERED = 100_000
 KEPT_EVERY = 30.0
 """Seconds between two times that what was used is kept; so much of it a crash forgets."""
@@ -76,20 +78,38 @@ class Limiter:
     """Counts, refuses, and remembers across restarts what lasts longer than a minute."""
 
     def __init__(self, config: LimitsSection, *, clock: Callable[[], float] = time.time) -> None:
-        self._config, self._clock = config, clock
+        self._clock = clock
         self._spent: OrderedDict[Place, _Spent] = OrderedDict()
         self._plans: OrderedDict[Scope, tuple[tuple[Place, float], ...]] = OrderedDict()
         self._running: dict[str, int] = {}
+        self._connections: dict[str, float] = {}
+        """Of those who may have others than `[limits]` says."""
         self._events = Emitter(LimitReached, LimitNear)
         self.on, self.off = self._events.on, self._events.off
+        self.configure(config)
 
     def configure(self, config: LimitsSection) -> None:
         """Take on other limits; what was used stays used."""
         self._config = config
+        self._limits_all = bool(config.running_calls) or any(getattr(config, limit) for limit in PERIODS)
         self._plans.clear()
+
+    def learn(self, scope: Scope) -> None:
+        """Somebody is here: what is said of them counts where nobody calls, too."""
+        own = dict(scope.limits).get("connections")
+        if own is None:
+            self._connections.pop(scope.user, None)
+        else:
+            self._connections[scope.user] = own
+
+    def connections(self, user: str) -> int:
+        """How many connections a user may have; 0 sets no limit."""
+        return int(self._connections.get(user, self._config.connections))
 
     def is_limited(self, scope: Scope) -> bool:
         """Whether there is anything to count for a caller."""
+        if not self._limits_all and not scope.limits and not scope.overrides.limits:
+            return False
         return bool(self._plan(scope)) or bool(self._config.running_calls)
 
     def counts_tokens(self, scope: Scope) -> bool:
@@ -105,6 +125,7 @@ class Limiter:
                 self._refuse(place, one, now)
         most = self._config.running_calls
         if most and self._running.get(scope.user, 0) >= most:
+            self._tell(scope.user, "running_calls")
             raise LimitReachedError(
                 f"{most} calls of yours run already.", retry_after=1, hint="Wait until one of them ends."
             )
@@ -127,6 +148,14 @@ class Limiter:
                 one = self._at(place, most, now)
                 one.left(now)
                 self._spend(place, one, amount)
+
+    def no_connection(self, user: str) -> None:
+        """A user needs one more connection than they may have."""
+        self._tell(user, "connections")
+
+    def _tell(self, user: str, limit: str) -> None:
+        if self._events.hears(LimitReached):
+            self._events.emit(LimitReached(user, "", limit))
 
     def used(self, scope: Scope) -> dict[str, dict[str, float]]:
         """What a caller used of each limit, and when it begins anew."""
@@ -233,10 +262,10 @@ def _is_calls(limit: str) -> bool:
     return PERIODS[limit][1] == "calls"
 
 
-def check_limits(limits: Mapping[str, float]) -> None:
+def check_limits(limits: Mapping[str, float], known: Sequence[str] = (*PERIODS, *HELD)) -> None:
     """Refuse limits that are none."""
     for name, value in limits.items():
-        if name not in PERIODS:
-            raise ConfigError(f"There is no limit {name!r}.", hint=f"There are {', '.join(PERIODS)}.")
+        if name not in known:
+            raise ConfigError(f"There is no limit {name!r}.", hint=f"There are {', '.join(known)}.")
         if not 0 <= value < 1e15:
             raise ConfigError(f"The limit {name} must be 0 or more.")

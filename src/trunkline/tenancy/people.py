@@ -52,9 +52,8 @@ class People:
 
     # At the door.
 
-    def known(self, token: bytes) -> Scope | None:
-        """Whose calls are made with a key, if that is remembered."""
-        digest = hashlib.sha256(token).digest()
+    def known(self, digest: bytes) -> Scope | None:
+        """Whose calls are made with the key of a SHA-256, if that is remembered."""
         found = self._admitted.get(digest)
         if found is None:
             return None

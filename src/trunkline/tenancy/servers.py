@@ -6,7 +6,7 @@ import dataclasses
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -97,6 +97,13 @@ class Servers:
         for one in await credentials.of_owner(store, user, fields=SECRET) if found else ():
             sealed.setdefault(one.name.server, []).append(one)
         return [await self._registration(store, one, sealed.get(_id(one), [])) for one in found]
+
+    async def names(self) -> AsyncIterator[list[str]]:
+        """The servers that users registered, by their names among all, page by page."""
+        page = await documents.owned(await self._store(), "server", ("", "")) if self._is_open() else []
+        while page:
+            yield [server_id(owner, name) for owner, name in page]
+            page = await documents.owned(await self._store(), "server", page[-1])
 
     async def get(self, user: str, name: str) -> Registration:
         """One of them."""

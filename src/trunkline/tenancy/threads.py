@@ -17,7 +17,7 @@ from trunkline.identity import NO_OVERRIDES, Overrides, Rule, Scope
 from trunkline.storage import documents
 from trunkline.storage.documents import Document
 from trunkline.storage.store import Change, Store
-from trunkline.tenancy.limits import check_limits
+from trunkline.tenancy.limits import PERIODS, check_limits
 
 REMEMBERED = 50_000
 """Threads of callers whose scope is known without asking the store."""
@@ -218,7 +218,7 @@ def _check(thread: Thread) -> None:
         )
     if not 0 <= overrides.timeout < 1e6:
         raise ConfigError("A thread's `timeout` is a number of seconds, 0 or more.")
-    check_limits(dict(overrides.limits))
+    check_limits(dict(overrides.limits), tuple(PERIODS))
 
 
 def _content(thread: Thread) -> dict[str, Any]:

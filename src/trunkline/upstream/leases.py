@@ -98,6 +98,18 @@ class Leases:
             # A server may still ask on behalf of a call that nobody waits for: nobody else must hear that.
             self._end(lease)
 
+    def is_idle(self, connection: Connection) -> bool:
+        """Whether no call has it, and nobody listens there."""
+        lease = self._by_connection.get(connection)
+        return lease is not None and self._until(lease) != float("inf")
+
+    def let_go(self, connection: Connection) -> bool:
+        """End one; false when it is not leased."""
+        lease = self._by_connection.get(connection)
+        if lease is not None:
+            self._end(lease)
+        return lease is not None
+
     def of(self, server: str) -> list[Connection]:
         """The live ones to a server."""
         found = [lease.connection for lease in self if lease.key.server == server]

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +26,7 @@ from trunkline.upstream.http1 import HttpClient
 from trunkline.upstream.leases import Leases
 from trunkline.upstream.local import connect_local
 from trunkline.upstream.process import Warden, open_warden
+from trunkline.upstream.quota import NO_LIMIT, Quota, QuotaEvents
 from trunkline.upstream.response import NotStreamableError
 from trunkline.upstream.sse import connect_sse
 from trunkline.upstream.stdio import connect_stdio
@@ -51,6 +52,7 @@ class PoolEvents:
     """Seconds after which a modern caller's own connection is idle, where its server does not say."""
     disowned: Callable[[ConnectionKey], None] = lambda key: None
     """A connection that was somebody's own is gone."""
+    quota: QuotaEvents = NO_LIMIT
 
 
 @dataclass(slots=True)
@@ -78,6 +80,7 @@ class Pool:
         self._leases = Leases(self._open_lease, self._disown, tasks)
         self._owned: dict[str, set[ConnectionKey]] = {}
         """The connections that are somebody's own, by their owner."""
+        self._quota = Quota(events.quota, self._spare)
 
     def key_of(self, spec: ServerSpec, scope: Scope, caller: Caller, *, tasks: bool = False) -> ConnectionKey:
         """Which connection serves this caller: in its own era if possible, and shared unless it may be asked."""
@@ -137,13 +140,15 @@ class Pool:
 
     async def glance(self, spec: ServerSpec, caller: Caller) -> Connection:
         """A connection beside all others, to see what such a caller sees; whoever looks closes it."""
-        return await self._connect(spec, self.key_of(spec, EVERYONE, caller))
+        return await self._reach(spec, self.key_of(spec, EVERYONE, caller))
 
     def give_back(self, connection: Connection, *, clean: bool) -> None:
         """A call ended. A `transient` process ends with it; a leased one serves on, if the call ended cleanly."""
         if self._passing and self._passing.pop(connection, None) is not None:
             self._tasks.start(connection.close(), name="end of a transient process")
         self._leases.give_back(connection, clean=clean)
+        if self._quota.waiting:
+            self._quota.freed()
 
     async def own(self, spec: ServerSpec, scope: Scope, caller: Caller) -> tuple[ConnectionKey, Connection] | None:
         """The connection that is this caller's alone, opened if need be; `None` where it shares one."""
@@ -308,6 +313,32 @@ class Pool:
                 and key not in self._leases.pinned
             ]  # fmt: skip
             await self._close([*idle, *self._idle_tasks(self._held, TASKS_IDLE)])
+            self._quota.freed()
+
+    def _spare(self, mine: Mapping[Connection, ConnectionKey]) -> Connection | None:
+        """Close the one of a user's connections that was idle for longest; nothing where each is needed."""
+        idle = [one for one, key in mine.items() if self._is_idle(one, self._known(key))]
+        found = min(idle, key=lambda one: one.last_used, default=None)
+        if found is not None:
+            key = self._known(mine[found])
+            if not self._leases.let_go(found):
+                del self._held[key]
+                self._disown(key)
+                self._tasks.start(found.close(), name=f"{key.server} goes to sleep")
+            self._events.quota.put_to_sleep(key)
+        return found
+
+    def _is_idle(self, connection: Connection, key: ConnectionKey) -> bool:
+        if key.purpose == "lease":
+            return self._leases.is_idle(connection)
+        held, now = self._held.get(key), time.monotonic()
+        if held is None or held.connection is not connection or connection.busy or key in self._leases.pinned:
+            return False
+        if key.purpose == "tasks":
+            return connection.last_used < now - TASKS_SPARE
+        if key.purpose == "shared":
+            return not self._events.quota.in_use(key)
+        return connection.last_used > held.since or now - held.since > SWEEP  # else it is about to be used
 
     def _known(self, key: ConnectionKey) -> ConnectionKey:
         """The key under the era that its server is known to speak, so that all who want it share it."""
@@ -339,6 +370,9 @@ class Pool:
         return connection
 
     async def _connect(self, spec: ServerSpec, key: ConnectionKey) -> Connection:
+        return await self._quota.open(key, partial(self._reach, spec, key))
+
+    async def _reach(self, spec: ServerSpec, key: ConnectionKey) -> Connection:
         gate = self.gate(spec.name)
         wait = gate.wait(time.monotonic())
         if spec.problem:

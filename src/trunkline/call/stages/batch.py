@@ -32,13 +32,13 @@ class BatchStage:
             if same:
                 return await self._together(same, call, call_next)
         # As `_in_lane`, but here: the usual call is spared a frame.
-        lane = self.lanes.of(call.server)
-        if not lane.try_enter():
-            await lane.enter(call.scope.holder)
+        lane, owner = self.lanes.of(call.server), call.scope.holder
+        if not lane.try_enter(owner):
+            await lane.enter(owner)
         try:
             return await call_next(call)
         finally:
-            lane.leave()
+            lane.leave(owner)
 
     async def _together(self, key: str, call: Call, call_next: Handler) -> Reply:
         """Equal calls that read share one; who was not the one to ask gets a copy of the answer, and no question."""
@@ -50,13 +50,13 @@ class BatchStage:
         return Reply(result=reply.result, modern=reply.modern)
 
     async def _in_lane(self, call: Call, call_next: Handler) -> Reply:
-        lane = self.lanes.of(call.server)
-        if not lane.try_enter():
-            await lane.enter(call.scope.holder)
+        lane, owner = self.lanes.of(call.server), call.scope.holder
+        if not lane.try_enter(owner):
+            await lane.enter(owner)
         try:
             return await call_next(call)
         finally:
-            lane.leave()
+            lane.leave(owner)
 
 
 def _shareable(known: Annotations) -> bool:
