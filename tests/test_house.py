@@ -16,6 +16,7 @@ IMPORTS_LATE = {
     "trunkline.cli": "a command loads what it needs, and help nothing",
     "trunkline.control.search": "searching by meaning is an extra, and who does not search pays for no index",
     "trunkline.hub": "vendors' formats and discovery are for those who use them",
+    "trunkline.tenancy.sign_ins": "where nobody signs in, nothing of OAuth is loaded",
     "trunkline.search": "numpy and the model are an extra",
 }
 """Where a module of ours is imported inside a function, and why."""
@@ -32,6 +33,7 @@ CATCHES_ALL = {
 
 SMALL_NOUNS: dict[str, str] = {
     "trunkline.call.stages.limits": "a stage of the line",
+    "trunkline.gateway.callback": "the one page that strangers are sent to",
 }
 """Modules below 60 lines that only one other imports, and why they stand by themselves."""
 

@@ -21,7 +21,7 @@ from trunkline.storage.store import Store
 from trunkline.tool import NO_OPTIONS
 from trunkline.wire.seal import Seal, context_of
 
-SECRET = ("env", "headers")
+SECRET = ("env", "headers", "oauth")
 """Options whose values may be secret."""
 
 ServerScope = Literal["app", "user"]

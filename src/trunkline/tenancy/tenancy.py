@@ -19,6 +19,7 @@ from trunkline.tenancy.credentials import Vault
 from trunkline.tenancy.keys import KeyMaker
 from trunkline.tenancy.people import People
 from trunkline.tenancy.servers import Servers
+from trunkline.tenancy.sign_ins import SignIns
 from trunkline.tenancy.threads import Threads
 
 log = logging.getLogger("trunkline")
@@ -37,6 +38,7 @@ class Tenancy:
         self._opened: Store | None = None
         self._stack = AsyncExitStack()
         self.vault = Vault(self.store, lambda: self.is_open, lambda: [self.master()])
+        self.sign_ins = SignIns(self.vault, self.store, lambda: self.is_open, tasks)
         self.people = People(self.store, lambda: self.is_open, KeyMaker(self.master))
         self.threads = Threads(self.store, lambda: self.is_open)
         self.servers = Servers(self.store, lambda: self.is_open, self.master, os.environ)
@@ -92,11 +94,13 @@ class Tenancy:
     async def _tell(self, changes: Sequence[Change] | None) -> None:
         self.threads.follow(changes)
         await self.people.follow(changes)
+        await self.sign_ins.follow(changes)
         for listener in self._listeners:
             await listener(changes)
 
     async def close(self) -> None:
         """Let go of the store."""
+        self.sign_ins.close()
         await self._stack.aclose()
 
     async def _wait(self) -> None:
