@@ -28,6 +28,7 @@ class Callers:
     ) -> None:
         self._config, self._tenancy, self._tenants = config, tenancy, tenants
         self._registry, self._fleet, self._views, self._own_lists = seen
+        tenancy.sign_ins.several = lambda: tenancy.people.anybody or bool(config().gateway.users)
 
     # When they come.
 
@@ -38,6 +39,7 @@ class Callers:
     async def welcome(self, scope: Scope) -> None:
         """Look up what a caller has, and have it run."""
         if not self.knows(scope):
+            await self._tenancy.sign_ins.look_up(scope.user)
             await self._tenants.arrive(scope.user, self._config().gateway.settle)
         await in_slices(self._views.prepare(scope, self._registry.snapshot))
 

@@ -115,6 +115,9 @@ class SessionLostError(UnreachableError):
 class AuthorizationNeededError(UnreachableError):
     """The server wants credentials that we do not have."""
 
+    url = ""
+    """Where the caller's person signs in, when they can be sent there."""
+
 
 class ProtocolError(UpstreamError):
     """The server answered something that is not MCP."""

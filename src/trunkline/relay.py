@@ -39,6 +39,7 @@ from trunkline.control.own_lists import OwnLists
 from trunkline.control.own_subscriptions import OwnSubscriptions
 from trunkline.control.registry import Changed, OwnedChanged, Registry
 from trunkline.control.search import Found, ToolSearch
+from trunkline.control.signing_in import SigningIn
 from trunkline.control.tenants import Tenants
 from trunkline.control.views import Views
 from trunkline.errors import ConfigError, StoreError, UpstreamError
@@ -95,8 +96,8 @@ class Relay:
     """Every configured server behind one line of stages. Open it with `open_relay`."""
 
     def __init__(self, config: Config, tasks: Tasks, edge: Edge, tenancy: Tenancy) -> None:
-        self.config, self.tenancy = config, tenancy
-        self._tasks, self._edge = tasks, edge
+        self.config, self.tenancy, self._tasks, self._edge = config, tenancy, tasks, edge
+        self._news, self._links = asyncio.Event(), Links()
         self._mounted: dict[str, ServerSpec] = {}
         self._registered: dict[str, ServerSpec] = {}
         self._registry = Registry(config, tasks, self._learn)
@@ -105,7 +106,8 @@ class Relay:
         self._own_lists = OwnLists(self._fleet, self._views, tasks, lambda: self._registry.snapshot)
         self.own_subscriptions = OwnSubscriptions(self._fleet, tasks)
         """What callers follow on connections of their own."""
-        self._links = Links()
+        self.signing_in = SigningIn(tenancy.sign_ins, self._fleet, tasks)
+        """Signs callers in to servers."""
         self.tenants = Tenants(tenancy.servers, self._fleet, self._registry, self._run_registered)
         """Servers that were registered at run time, and the users who are here."""
         seen = self._registry, self._fleet, self._views, self._own_lists
@@ -121,7 +123,6 @@ class Relay:
         self._searching = ToolSearch(config.search, config.home, tasks)
         self._hearers: list[Heard] = []
         self._followers: list[Callable[[Snapshot], None]] = []
-        self._news = asyncio.Event()
         self.history = History(config.home / "history", tasks=tasks)
         """How the servers' tools changed, across restarts."""
         self.middlewares: list[ToolMiddleware] = []
@@ -140,7 +141,7 @@ class Relay:
 
     def _join(self) -> None:
         """Join the stages: the one place where their order is written. Calls under way keep those they began with."""
-        config = self.config
+        config, fleet = self.config, self._fleet
         if (config.groups, config.router) != (self._routes.groups, self._routes.config):
             self._routes = RouteStage(config.groups, config.router)
         self._cache = CacheStage(config.cache, self._unit, self._identity) if config.cache.enabled else None
@@ -156,7 +157,7 @@ class Relay:
             ElicitStage(self.withdraw),
             self._task_stage,
             BatchStage(self._lanes, coalesce=config.batcher.coalesce),
-            SendStage(self._fleet.pool, self._fleet.specs, self._fleet.report, self.tallies, self._taught),
+            SendStage(fleet.pool, fleet.specs, fleet.report, self.tallies, self._taught, self.signing_in.needed),
         )
         self.handle: Handler = join(self.stages)
         """Passes one call through the stages."""
@@ -438,7 +439,7 @@ async def open_relay(config: Config, edge: Edge, tenancy: Tenancy) -> AsyncGener
     """A relay for the body; with it end all servers."""
     async with open_tasks() as tasks:
         relay = Relay(config, tasks, edge, tenancy)
-        async with open_pool(relay.events()) as pool:
+        async with open_pool(relay.events(), tenancy.sign_ins.authorize) as pool:
             relay.attach(pool)
             await relay.apply(config)
             await relay.start()

@@ -56,6 +56,7 @@ class Supervisor:
         self.subscription = Subscription(spec, tasks, self._take, self._missed)
         self._refreshed = 0.0
         self._looked = False
+        self._again = False
         self._unread: set[Kind] = set()
         """Lists that could not be read, and are tried again at `_read_again`."""
         self._read_again = FOREVER
@@ -92,6 +93,11 @@ class Supervisor:
 
     def look_again(self) -> None:
         """A connection to the server was opened by a call, or ended by itself."""
+        self._wake.set()
+
+    def try_again(self) -> None:
+        """What kept it from being reached may be over."""
+        self._again = True
         self._wake.set()
 
     def downloading(self) -> None:
@@ -133,6 +139,7 @@ class Supervisor:
 
     async def _connect_and_watch(self) -> float:
         """One connection's life; how long to rest after it."""
+        self._again = False
         try:
             connection = await self._pool.open(self.spec)
             self.subscription.connection = connection
@@ -302,13 +309,14 @@ class Supervisor:
         return ""
 
     async def _rest(self, seconds: float) -> None:
-        self._wake.clear()
+        if not self._again:
+            self._wake.clear()
         try:
             async with asyncio.timeout(None if seconds == FOREVER else seconds):
                 while True:
                     await self._wake.wait()
                     self._wake.clear()
-                    if self._pool.connections(self.spec.name):
+                    if self._again or self._pool.connections(self.spec.name):
                         return  # a call brought it back before we tried
         except TimeoutError:
             pass
