@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import RefusedError, StoreError, TrunklineError
-from trunkline.gateway import local_api, pages
-from trunkline.gateway.api import openapi, people, servers, status, threads, tools
+from trunkline.gateway import callback, local_api, pages
+from trunkline.gateway.api import connections, openapi, people, servers, status, threads, tools
 from trunkline.gateway.api.routes import PATH as API
 from trunkline.gateway.api.routes import Api, error_body
 from trunkline.gateway.guard import Guard
@@ -50,7 +50,9 @@ class Doors:
 
     def __init__(self, gateway: GatewayConfig, address: str, tenancy: Tenancy) -> None:
         self.guard = Guard(gateway, tenancy.people)
-        self.pages = AnswerPages(gateway.public_url.rstrip("/") or address, self.guard.whose)
+        address = gateway.public_url.rstrip("/") or address
+        tenancy.sign_ins.address = address
+        self.pages = AnswerPages(address, self.guard.whose)
         self.sessions = Sessions(
             most=gateway.max_sessions, idle=gateway.session_idle, question_timeout=gateway.question_timeout
         )
@@ -73,6 +75,7 @@ class App:
         routes = [
             *status.routes(relay),
             *servers.routes(relay),
+            *connections.routes(relay),
             *tools.routes(relay),
             *people.routes(relay.tenancy.people),
             *threads.routes(relay.tenancy.threads, relay.config.limits.servers_per_thread),
@@ -89,6 +92,8 @@ class App:
                 await self._mcp(request)
             elif request.path.startswith(pages.PATH):
                 await self._pages(request)
+            elif request.path.startswith(callback.PATH):
+                await callback.answer(self._relay.tenancy.sign_ins, request)
             elif request.path == local_api.PATH:
                 await self._local(request)
             elif request.path.startswith(API):
