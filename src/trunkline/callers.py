@@ -8,6 +8,7 @@ from trunkline.config.options import Config
 from trunkline.control.fleet import Fleet
 from trunkline.control.own_lists import OwnLists
 from trunkline.control.registry import Registry
+from trunkline.control.signing_in import SigningIn
 from trunkline.control.tenants import Tenants
 from trunkline.control.views import Views
 from trunkline.identity import EVERYONE, Scope
@@ -24,9 +25,10 @@ class Callers:
         config: Callable[[], Config],
         tenancy: Tenancy,
         tenants: Tenants,
+        signing_in: SigningIn,
         seen: tuple[Registry, Fleet, Views, OwnLists],
     ) -> None:
-        self._config, self._tenancy, self._tenants = config, tenancy, tenants
+        self._config, self._tenancy, self._tenants, self._signing_in = config, tenancy, tenants, signing_in
         self._registry, self._fleet, self._views, self._own_lists = seen
         tenancy.sign_ins.several = lambda: tenancy.people.anybody or bool(config().gateway.users)
 
@@ -39,8 +41,9 @@ class Callers:
     async def welcome(self, scope: Scope) -> None:
         """Look up what a caller has, and have it run."""
         if not self.knows(scope):
-            await self._tenancy.sign_ins.look_up(scope.user)
-            await self._tenants.arrive(scope.user, self._config().gateway.settle)
+            settle = self._config().gateway.settle
+            await self._tenants.arrive(scope.user, settle)
+            await self._signing_in.arrive(scope.user, settle)
         await in_slices(self._views.prepare(scope, self._registry.snapshot))
 
     async def in_thread(self, scope: Scope, thread: str) -> Scope:

@@ -106,12 +106,12 @@ class Relay:
         self._own_lists = OwnLists(self._fleet, self._views, tasks, lambda: self._registry.snapshot)
         self.own_subscriptions = OwnSubscriptions(self._fleet, tasks)
         """What callers follow on connections of their own."""
-        self.signing_in = SigningIn(tenancy.sign_ins, self._fleet, tasks)
+        self.signing_in = SigningIn(tenancy.sign_ins, self._fleet, self._own_lists, tasks)
         """Signs callers in to servers."""
         self.tenants = Tenants(tenancy.servers, self._fleet, self._registry, self._run_registered)
         """Servers that were registered at run time, and the users who are here."""
         seen = self._registry, self._fleet, self._views, self._own_lists
-        self._callers = callers = Callers(lambda: self.config, tenancy, self.tenants, seen)
+        self._callers = callers = Callers(lambda: self.config, tenancy, self.tenants, self.signing_in, seen)
         self.knows, self.welcome, self.settle = callers.knows, callers.welcome, callers.settle
         self.scope_of, self.in_thread = callers.scope_of, callers.in_thread
         self.view, self.view_for, self.listed_for = callers.view, callers.view_for, callers.listed_for

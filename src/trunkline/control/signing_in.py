@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 
 from trunkline.config.options import ServerSpec
 from trunkline.control.fleet import Fleet
+from trunkline.control.own_lists import OwnLists
 from trunkline.errors import AuthorizationNeededError, NotFoundError, TrunklineError
 from trunkline.identity import Scope, server_id
+from trunkline.model import Caller
 from trunkline.tasks import Tasks
 from trunkline.tenancy.sign_ins import Begun, SignIns
+from trunkline.upstream.connection_key import ConnectionKey
 
 
 class SigningIn:
     """Signs callers in to the servers of a fleet."""
 
-    def __init__(self, sign_ins: SignIns, fleet: Fleet, tasks: Tasks) -> None:
-        self._sign_ins, self._fleet, self._tasks = sign_ins, fleet, tasks
+    def __init__(self, sign_ins: SignIns, fleet: Fleet, own_lists: OwnLists, tasks: Tasks) -> None:
+        self._sign_ins, self._fleet, self._own_lists, self._tasks = sign_ins, fleet, own_lists, tasks
         sign_ins.spec_of = fleet.specs.get
         sign_ins.on_change(self._changed)
 
@@ -44,6 +48,22 @@ class SigningIn:
                     error.url, error.hint = begun.url, f"Sign in, and try again: {begun.url}"
         return error
 
+    async def arrive(self, user: str, patience: float) -> None:
+        """Have a user's own connections to where they are signed in; waits a moment for what is listed there."""
+        await self._sign_ins.look_up(user)
+        opening = [
+            self._tasks.start(self._open(user, spec), name=f"{spec.name} for {user}")
+            for spec in list(self._fleet.specs.values())
+            if self._sign_ins.is_signed(user, spec.name) and self._sign_ins.whose(spec, user)
+        ]
+        if opening:
+            await asyncio.wait(opening, timeout=patience)
+
+    async def _open(self, user: str, spec: ServerSpec) -> None:
+        with suppress(TrunklineError):  # whoever calls it is told
+            await self._fleet.pool.open(spec, ConnectionKey(spec.name, spec.fingerprint, user=user))
+            await self._own_lists.refresh(Scope(user=user), Caller())
+
     def _changed(self, owner: str, server: str) -> None:
         self._tasks.start(self._reconnect(owner, server), name=f"sign-in at {server}")
 
@@ -55,3 +75,7 @@ class SigningIn:
         await self._fleet.pool.end_credential(server, user)
         if not user:
             supervisor.try_again()
+        elif self._sign_ins.is_signed(user, server):
+            await self._open(user, spec)
+        else:
+            self._own_lists.sign_out(user, server)
