@@ -38,8 +38,8 @@ def notes(id: str, said: str) -> MCPServerBase:
 
 @asynccontextmanager
 async def open_house(home: Path, http: aiohttp.ClientSession, **options: Any) -> AsyncGenerator[tuple[Gateway, Admin]]:
-    """A gateway with two servers, and its admin."""
-    async with gateway(home, {}, **options) as opened:
+    """A gateway with two servers, and its admin; members may register servers that are on this machine."""
+    async with gateway(home, {}, **{"allow_private": True, **options}) as opened:
         for name in ("one", "two"):
             await opened.hub.mount(notes(name, f"of {name}"))
         yield opened, Admin(opened, http)
@@ -180,6 +180,27 @@ async def test_a_users_server_is_seen_called_and_named_by_that_user_alone(
         assert (await own("DELETE", "servers/mine"))[0] == 204
         assert await tools(opened, http, keys["ana"]) == ALL
         assert await tools(opened, http, keys["bob"]) == ALL | mine
+
+
+async def test_what_a_member_registers_is_reached_at_public_addresses_alone(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with (
+        open_house(tmp_path / "house", http, allow_private=False) as (opened, admin),
+        gateway(tmp_path / "near", {}) as near,
+    ):
+        await near.hub.mount(notes("n", "canary"))
+        key = await admin.key("ana")
+        ana = Admin(opened, http, key)
+        assert (await ana("POST", "servers", {"name": "mine", "url": near.url}))[0] == 201
+        assert await tools(opened, http, key) == ALL
+        told = (await ana("GET", "servers/mine"))[1]
+        await admin("POST", "servers", {"name": "given", "url": near.url, "scope": "user", "user": "ana"})
+        answer = await call(opened, http, key, "given__read_note")
+
+    assert told["state"] == "unreachable"
+    assert "is not a public address" in told["reason"]
+    assert answer["result"]["content"][0]["text"] == "canary"  # what an admin registers may be anywhere
 
 
 async def test_a_users_server_stands_before_everybodys_of_the_same_name_for_that_user(

@@ -42,6 +42,8 @@ class GatewayConfig:
     """On loopback, let callers in without a key although there are users."""
     allow_commands: bool = False
     """Let admins register servers over the admin API that are started here; else commands stand in this file alone."""
+    allow_private: bool = False
+    """Let members register servers on loopback and private networks; else at public addresses alone."""
     allowed_hosts: tuple[str, ...] = ()
     """Further `Host` names to accept, such as `mcp.example.org` or `mcp.example.org:8443`; loopback ones always are."""
     allowed_origins: tuple[str, ...] = ()
@@ -109,6 +111,8 @@ class ServerSpec:
     """HTTP headers to send, for instance `Authorization`."""
     oauth: OAuthSpec = field(default_factory=OAuthSpec)
     """How Trunkline signs in to it, in `[servers.NAME.oauth]`; mostly the server itself says all that is needed."""
+    public_only: bool = False
+    """Connect to public addresses alone, never into private networks; so it is for what members register."""
     era: Literal["auto", "modern", "legacy"] = "auto"
     """Revision of the protocol to speak; `auto` finds out."""
     lifecycle: Literal["singleton", "transient"] = "singleton"

@@ -110,7 +110,7 @@ class Connection(asyncio.Protocol):
         # What the parser collects before it tells us of it (a header or trailer without an end) must have a bound too.
         if self._raw > HEADER_LIMIT + self._chunks * FRAMING:
             self.refuse(431)
-        if self.busy:
+        if self._current is not None:
             waits = self._begun or bool(self._pending)
             self.half_there_since = (self.half_there_since or time.monotonic()) if waits else 0.0
 
@@ -118,18 +118,23 @@ class Connection(asyncio.Protocol):
         """Collect a request's head until it is whole; empty while it is not."""
         if not self._pending:
             self.since, self.fresh = time.monotonic(), True
-        searched = max(len(self._pending) - 3, 0)
-        self._pending += data
-        end = self._pending.find(b"\r\n\r\n", searched)
+            end = data.find(b"\r\n\r\n")
+            if end < 0:
+                self._pending += data
+        else:
+            searched = max(len(self._pending) - 3, 0)
+            self._pending += data
+            end = self._pending.find(b"\r\n\r\n", searched)
         if (len(self._pending) if end < 0 else end) > HEADER_LIMIT:
             self.refuse(431)
             return b""
         if end < 0 and _METHOD.match(self._pending):
             return b""
-        whole = bytes(self._pending)
-        self._pending.clear()
+        if self._pending:
+            data = bytes(self._pending)
+            self._pending.clear()
         # We do not upgrade to anything, and the parser would swallow the body of a request that asks for it.
-        return _UPGRADE.sub(b"", whole[:end]) + whole[end:] if b"pgrade" in whole[:end] else whole
+        return _UPGRADE.sub(b"", data[:end]) + data[end:] if data.find(b"pgrade", 0, end) >= 0 else data
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -160,28 +165,27 @@ class Connection(asyncio.Protocol):
             self.receiving = True
 
     def on_url(self, url: bytes) -> None:
-        self._url += url
+        self._url = self._url + url if self._url else url
         if len(self._url) > URL_LIMIT:
             self.refuse(414)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
             return  # a trailer says nothing that we would act on
-        name = name.lower()
-        self._size += len(name) + len(value)
-        if self._size > HEADER_LIMIT:
-            self.refuse(431)
-            return
-        if name in self._headers and (name in _SINGLE or name.startswith(b"mcp-")):
+        name, headers = name.lower(), self._headers
+        if name in headers and (name in _SINGLE or name.startswith(b"mcp-")):
             self._repeated = name
-        self._headers[name] = value.strip(b" \t")
+        headers[name] = value.strip(b" \t")
+        self._size += len(name) + len(value)
 
     def on_headers_complete(self) -> None:
-        self._in_head, self._raw, self._size = False, 0, 0
+        large, self._in_head, self._raw, self._size = self._size > HEADER_LIMIT, False, 0, 0
         version = self._parser.get_http_version()
         coding = self._headers.get(b"transfer-encoding")
         length = self._headers.get(b"content-length", b"0")
-        if version not in ("1.0", "1.1"):
+        if large:
+            self.refuse(431)  # one that came behind another, in one piece with it
+        elif version not in ("1.0", "1.1"):
             self.refuse(505)
         elif coding is not None and (version == "1.0" or coding.lower() != b"chunked"):
             self.refuse(400)
@@ -267,6 +271,7 @@ class Connection(asyncio.Protocol):
         request.task.add_done_callback(self._finished)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
+        self._server.ended(task)
         request, self._current = self._current, None
         if request is None or self.closed:
             return
@@ -365,8 +370,11 @@ class Server:
         """Answer a request in a task of its own."""
         task = self._loop.create_task(self._handler(request))
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
         return task
+
+    def ended(self, task: asyncio.Task[None]) -> None:
+        """A request was answered."""
+        self._running.discard(task)
 
     def _sweep(self) -> None:
         """Close connections whose request does not come, or comes too slowly."""

@@ -7,6 +7,8 @@ import select
 import ssl
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from urllib.parse import urlsplit
@@ -373,9 +375,13 @@ class _Pool:
 
 
 class HttpClient:
-    """Sends requests; connections are kept for each origin and reused."""
+    """Sends requests; connections are kept for each origin and reused.
 
-    def __init__(self) -> None:
+    With `where`, connections go to the addresses that it gives for a host and port, and nowhere else.
+    """
+
+    def __init__(self, where: Callable[[str, int], Awaitable[Sequence[str]]] | None = None) -> None:
+        self._where = where
         self._pools: dict[Origin, _Pool] = {}
 
     async def send(
@@ -399,16 +405,21 @@ class HttpClient:
     async def _connect(self, pool: _Pool, timeout: float) -> _Connection:
         origin = pool.origin
         context = tls_context() if origin.scheme == "https" else None
+        name = origin.host if context is not None else None  # the certificate is the origin's, wherever it is
         try:
             async with asyncio.timeout(min(timeout, CONNECT_TIMEOUT)):
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: _Connection(pool), origin.host, origin.port, ssl=context
-                )
+                hosts = [origin.host] if self._where is None else await self._where(origin.host, origin.port)
+                for host in hosts:
+                    with suppress(OSError) if host != hosts[-1] else nullcontext():
+                        _, connection = await asyncio.get_running_loop().create_connection(
+                            lambda: _Connection(pool), host, origin.port, ssl=context, server_hostname=name
+                        )
+                        return connection
+                raise UnreachableError(f"{origin.authority} has no address.")
         except TimeoutError as error:
             raise UnreachableError(f"{origin.authority} does not answer.") from error
         except OSError as error:
             raise UnreachableError(f"{origin.authority} cannot be reached: {error.strerror or error}.") from error
-        return connection
 
 
 @cache

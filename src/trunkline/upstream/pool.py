@@ -20,6 +20,7 @@ from trunkline.tasks import Tasks, open_tasks
 from trunkline.upstream.authorization import Authorize, nobodys
 from trunkline.upstream.connection import Connection, ConnectionEvents, NotModernError
 from trunkline.upstream.connection_key import ConnectionKey, Purpose, askable
+from trunkline.upstream.egress import PublicOnly
 from trunkline.upstream.exchange import FOREVER
 from trunkline.upstream.http import HttpConnection
 from trunkline.upstream.http1 import HttpClient
@@ -66,7 +67,7 @@ class Pool:
 
     def __init__(self, tasks: Tasks, warden: Warden, events: PoolEvents, authorize: Authorize) -> None:
         self._tasks, self._warden, self._events, self._authorize = tasks, warden, events, authorize
-        self._client = HttpClient()
+        self._client, self._public = HttpClient(), HttpClient(PublicOnly())
         self._held: dict[ConnectionKey, _Held] = {}
         self._opening: dict[ConnectionKey, asyncio.Task[Connection]] = {}
         self._gates: dict[str, Backoff] = {}
@@ -292,6 +293,7 @@ class Pool:
         for connection in self._passing:
             await connection.close()
         self._client.close()
+        self._public.close()
 
     async def sweep(self) -> None:
         """Forget dead connections."""
@@ -384,16 +386,17 @@ class Pool:
         if spec.kind == "stdio":
             return await connect_stdio(spec, events, self._warden, era=era)
         credential = self._authorize(spec, key.user)
+        client = self._public if spec.public_only else self._client
         if spec.kind == "sse":
-            return await connect_sse(spec, events, self._client, self._tasks, credential)
-        remote = HttpConnection(spec, events, self._client, self._tasks, credential)
+            return await connect_sse(spec, events, client, self._tasks, credential)
+        remote = HttpConnection(spec, events, client, self._tasks, credential)
         try:
             await remote.open(era=era)
         except NotStreamableError as error:
             if spec.transport == "http" or era == "modern":
                 raise
             try:
-                connection = await connect_sse(spec, events, self._client, self._tasks, credential)
+                connection = await connect_sse(spec, events, client, self._tasks, credential)
             except AuthorizationNeededError:
                 raise
             except UpstreamError:

@@ -123,15 +123,18 @@ def encode_sorted(value: Any) -> bytes:
 
 
 def _plainly_unique(members: Members, text: bytes) -> bool:
-    # Written without spaces, an object is exactly as long as its distinct members: no room for a second copy.
-    count = len(members)
-    compact = 1 + 4 * count if count else 2
-    for name, value in members.items():
-        compact += len(name.encode()) + len(value)
-    if compact == len(text):
-        return True
+    first = next(iter(members), "")
+    if text[len(first) + 4 : len(first) + 5] != b" ":
+        # Written without spaces, an object is exactly as long as its distinct members: no room for a second copy.
+        around = 1 + 4 * len(members) if members else 2
+        return len(text) == around + len("".join(members).encode()) + sum(map(len, members.values()))
     # Python's own style, compared letter by letter.
-    return b"{" + b", ".join([b'"%b": %b' % (name.encode(), value) for name, value in members.items()]) + b"}" == text
+    parts: list[bytes] = []
+    for name, value in members.items():
+        parts += (b', "', name.encode(), b'": ', value)
+    parts[0] = b'{"'
+    parts.append(b"}")
+    return b"".join(parts) == text
 
 
 class _Roomy(msgspec.Struct):

@@ -161,6 +161,7 @@ class _Servers:
     async def _put(self, ask: Ask, wanted: dict[str, Any], user: str, *, version: int = 0) -> Registration:
         if ask.scope.role != "admin":
             check_member_server(wanted)
+            wanted = {**wanted, "public_only": not self._relay.config.gateway.allow_private}
         elif wanted.get("command") and not self._relay.config.gateway.allow_commands:
             hint = "Put it into the configuration, or set `allow_commands` in [gateway]."
             raise RefusedError("Servers that are started here are not registered over the API.", status=403, hint=hint)

@@ -129,9 +129,8 @@ class ModernEdge:
             raw_params=message.params,
             timeout=request.scope.overrides.timeout,
         )
-        passed_on = [name for name in request.headers if name.startswith(PARAM)]
-        if passed_on:
-            call.headers = {name: request.headers[name] for name in passed_on}
+        if PARAM in b"\n".join(request.headers):
+            call.headers = {name: value for name, value in request.headers.items() if name.startswith(PARAM)}
         if request.patience:
             call.timeout, call.cached = request.patience, False
         if message.method == "tools/call":
@@ -153,13 +152,14 @@ class ModernEdge:
 
     async def _reply(self, call: Call) -> Reply:
         """The call's outcome in this era: what a legacy server asks meanwhile becomes a result that asks the caller."""
-        state = read_string(call.params.get("requestState", b""))
-        if "requestState" in call.params and not state:
-            raise RefusedError("`requestState` is not one that was given out.", code=INVALID_PARAMS)
-        parked, answers = None, read_answers(call.params) if state else {}
-        if state and not is_ours(state) and (call.scope.user or self._goes_to_legacy(call)):
-            raise RefusedError("`requestState` does not belong to this request.", code=INVALID_PARAMS)
-        if is_ours(state):
+        state, parked, answers = "", None, {}
+        if "requestState" in call.params:
+            state, answers = read_string(call.params["requestState"]), read_answers(call.params)
+            if not state:
+                raise RefusedError("`requestState` is not one that was given out.", code=INVALID_PARAMS)
+            if not is_ours(state) and (call.scope.user or self._goes_to_legacy(call)):
+                raise RefusedError("`requestState` does not belong to this request.", code=INVALID_PARAMS)
+        if state and is_ours(state):
             found = self._parking.claim(state, call, partial(_check_answers, call, answers))
             if isinstance(found, bytes):
                 return self._bound(call, await self._relay.handle(_with_state(call, found)))
