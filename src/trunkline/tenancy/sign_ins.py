@@ -12,7 +12,8 @@ from trunkline.identity import owner_of, unit_name
 from trunkline.storage.store import Change, Store
 from trunkline.tasks import Tasks
 from trunkline.tenancy.credentials import Vault
-from trunkline.upstream.http1 import HttpClient, Response
+from trunkline.upstream.egress import Egress
+from trunkline.upstream.http1 import Response
 
 if TYPE_CHECKING:
     from trunkline.tenancy.oauth.credential import Credential
@@ -59,7 +60,7 @@ class SignIns:
         self, vault: Vault, store: Callable[[], Awaitable[Store]], is_open: Callable[[], bool], tasks: Tasks
     ) -> None:
         self.vault, self.store, self.is_open, self.tasks = vault, store, is_open, tasks
-        self.http = HttpClient()
+        self.http = Egress()
         self.address = ""
         """Where people reach the gateway, and authorization servers send them back to; empty where there is none."""
         self.several: Callable[[], bool] = lambda: False

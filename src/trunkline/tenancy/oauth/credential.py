@@ -36,7 +36,7 @@ class Credential:
 
     def __init__(self, all: SignIns, of: SignIn) -> None:
         self._all, self._of, self._spec = all, of, of.spec
-        self.web = Web(all.http, of.spec.url)
+        self.web = Web(all.http, of.spec.url, public_only=of.spec.public_only)
         self.tokens: Tokens | None = None
         self.problem = ""
         """Why there is no credential, for people."""

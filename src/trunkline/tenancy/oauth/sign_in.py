@@ -95,7 +95,7 @@ class Flow:
 
     async def _begin(self, spec: ServerSpec, owner: str, challenge: Challenge, granted: tuple[str, ...]) -> Begun:
         all, config = self._all, spec.oauth
-        web = Web(all.http, spec.url)
+        web = Web(all.http, spec.url, public_only=spec.public_only)
         resource = await find_resource(web, spec.url, challenge)
         if not (challenge.scheme or resource.described or config.issuer or config.token_url):
             raise ConfigError(f"Server {unit_name(spec.name)!r} wants no sign-in.", hint="It can be used as it is.")
@@ -185,7 +185,7 @@ class Flow:
         if spec is None or spec.url != attempt.server_url:
             return "The server was removed, or moved, since the sign-in began."
         key = SigningKey(attempt.key) if attempt.key else None
-        web = Web(self._all.http, attempt.server_url)
+        web = Web(self._all.http, attempt.server_url, public_only=spec.public_only)
         endpoint = TokenEndpoint(web, issuer, attempt.client, spec.oauth.private_key, key)
         granted = await endpoint.ask(
             {
@@ -259,7 +259,8 @@ class Flow:
         self._all.changed(user, server)
         spec = self._all.spec_of(server)
         config = spec.oauth if spec is not None else ServerSpec().oauth
-        endpoint = endpoint_of(Web(self._all.http, held.server_url), held, config)
+        web = Web(self._all.http, held.server_url, public_only=spec is None or spec.public_only)
+        endpoint = endpoint_of(web, held, config)
         for token, kind in ((held.refresh_token, "refresh_token"), (held.access_token, "access_token")):
             try:
                 if token:

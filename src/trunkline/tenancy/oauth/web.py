@@ -12,7 +12,8 @@ from urllib.parse import urlencode, urljoin, urlsplit
 import msgspec
 
 from trunkline.errors import ConfigError, ProtocolError, UnreachableError, UpstreamError
-from trunkline.upstream.http1 import ClosedError, HttpClient, Response, request_bytes, split_url
+from trunkline.upstream.egress import Egress
+from trunkline.upstream.http1 import ClosedError, Response, request_bytes, split_url
 from trunkline.version import __version__
 
 LARGEST = 256 * 1024
@@ -43,9 +44,9 @@ class Answer:
 class Web:
     """Sends requests on behalf of one server: what it may name depends on where it is itself."""
 
-    def __init__(self, client: HttpClient, server_url: str) -> None:
-        self._client = client
-        self._local = is_here(server_url)
+    def __init__(self, http: Egress, server_url: str, *, public_only: bool) -> None:
+        self._http, self._server, self._public_only = http, server_url, public_only
+        self._local = is_here(server_url) and not public_only
 
     def check(self, url: str, what: str) -> str:
         """The address, if it may be used: https, or http on this machine where the server is here, too."""
@@ -88,8 +89,9 @@ class Web:
         request = request_bytes(method, target, {**own, **headers}, body)
         try:
             async with asyncio.timeout(PATIENCE):
+                client = await self._http.client_for(self._server, public_only=self._public_only)
                 for attempt in range(2):
-                    response, used = await self._client.send(origin, request, limit=LARGEST)
+                    response, used = await client.send(origin, request, limit=LARGEST)
                     try:
                         return await _whole(response)
                     except ClosedError as error:
