@@ -117,6 +117,8 @@ class AuthorizationNeededError(UnreachableError):
 
     url = ""
     """Where the caller's person signs in, when they can be sent there."""
+    attempt = ""
+    """What that sign-in is known by."""
 
 
 class ProtocolError(UpstreamError):

@@ -154,7 +154,7 @@ class Relay:
             MiddlewareStage(policy, self._tasks, self._edge.open_page),
             *((self._cache,) if self._cache is not None else ()),
             *((self._routes,) if config.groups else ()),
-            ElicitStage(self.withdraw),
+            ElicitStage(self.withdraw, self.tenancy.sign_ins.wait, self._tasks),
             self._task_stage,
             BatchStage(self._lanes, coalesce=config.batcher.coalesce),
             SendStage(fleet.pool, fleet.specs, fleet.report, self.tallies, self._taught, self.signing_in.needed),

@@ -43,9 +43,10 @@ class SigningIn:
         """The error with the address where the caller's person signs in, where there is one."""
         if self._sign_ins.address and not error.url:
             with suppress(TrunklineError):
-                begun = await self._sign_ins.begin(spec, scope.user)
+                begun = await self._sign_ins.begin(spec, scope.user, by_call=True)
                 if begun is not None:
-                    error.url, error.hint = begun.url, f"Sign in, and try again: {begun.url}"
+                    error.url, error.attempt = begun.url, begun.state
+                    error.hint = f"Sign in, and try again: {begun.url}"
         return error
 
     async def arrive(self, user: str, patience: float) -> None:

@@ -87,13 +87,13 @@ class App:
 
     async def __call__(self, request: Request) -> None:
         try:
-            self._guard.check(request, same_origin=request.path.startswith(pages.PATH))
+            self._guard.check(request, same_origin=request.path.startswith((pages.PATH, callback.PATH)))
             if request.path == "/mcp" or request.path.startswith("/mcp/"):
                 await self._mcp(request)
             elif request.path.startswith(pages.PATH):
                 await self._pages(request)
             elif request.path.startswith(callback.PATH):
-                await callback.answer(self._relay.tenancy.sign_ins, request)
+                await callback.answer(self._relay.tenancy.sign_ins, self._guard.whose, request)
             elif request.path == local_api.PATH:
                 await self._local(request)
             elif request.path.startswith(API):

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 CALLBACK = "/oauth/callback"
 DOCUMENT = "/oauth/client-metadata.json"
+GATE = "/oauth/start/"
 NOUN = "credential"
+SIGNED_IN, WAITING = "signed-in", "waiting"
 
 Changed = Callable[[str, str], None]
 """Told whose sign-in, at which server, is another now."""
@@ -35,6 +37,18 @@ class Begun:
     """Where the person goes; it is theirs alone."""
     state: str
     """What the attempt is known by."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What stands before a sign-in that a call began."""
+
+    owner: str
+    server: str
+    url: str
+    """Where the person goes from there."""
+    cookie: tuple[str, str]
+    """Name and value of what their browser shows when it comes back: no other may finish what it began."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +132,12 @@ class SignIns:
 
     # For people.
 
-    async def begin(self, spec: ServerSpec, user: str) -> Begun | None:
-        """Begin a sign-in of a user at a server; `None` when nothing is missing."""
+    async def begin(self, spec: ServerSpec, user: str, *, by_call: bool = False) -> Begun | None:
+        """Begin a sign-in of a user at a server; `None` when nothing is missing.
+
+        What was begun by a call leads to a page of ours first, where there are users: it passes through programs, and
+        whoever opens it must be the one it is for.
+        """
         if not spec.url or self.authorize(spec, user) is None:
             raise ConfigError(f"Server {unit_name(spec.name)!r} is not one to sign in to: it has its own credential.")
         owner = self.owner(spec, user)
@@ -128,15 +146,23 @@ class SignIns:
                 f"There are users, and each signs in to {unit_name(spec.name)!r} for themselves.",
                 hint="Use the key of a user, or set `shared = true` in [servers.NAME.oauth].",
             )
-        return await self.flow.begin(spec, owner, self.sign_in(spec, owner))
+        return await self.flow.begin(spec, owner, self.sign_in(spec, owner), paged=by_call and bool(owner))
 
-    async def finish(self, query: Mapping[str, str]) -> str:
+    async def gate(self, attempt: str) -> Gate | None:
+        """The page before a sign-in: whom it is for, and where it leads; `None` when it is unknown or over."""
+        return await self.flow.gate(attempt) if self.is_open() else None
+
+    async def finish(self, query: Mapping[str, str], cookies: Mapping[str, str]) -> str:
         """An authorization server sent somebody back; why it did not work, or nothing."""
-        return await self.flow.finish(query)
+        return await self.flow.finish(query, cookies)
 
-    async def wait(self, begun: Begun) -> str:
+    async def wait(self, attempt: str) -> str:
         """Wait until a sign-in is done, here or in another process; why it failed, or nothing."""
-        return await self.flow.wait(begun.state)
+        return await self.flow.wait(attempt)
+
+    async def outcome(self, attempt: str, owner: str, server: str, patience: float) -> str | None:
+        """How a sign-in goes after so many seconds: `waiting`, why it failed, or nothing; `None` for one unknown."""
+        return await self.flow.outcome(attempt, owner, server, patience) if self.is_open() else None
 
     def document(self) -> dict[str, Any] | None:
         """What is said of us at the address that is our id to authorization servers; only where that is https."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import hmac
 import secrets
 import time
 from collections.abc import Mapping
@@ -28,12 +29,22 @@ from trunkline.tenancy.oauth.registration import Client, client_for
 from trunkline.tenancy.oauth.signing import SigningKey
 from trunkline.tenancy.oauth.tokens import TOKENS, Tokens, endpoint_of, load, save
 from trunkline.tenancy.oauth.web import Web
-from trunkline.tenancy.sign_ins import CALLBACK, DOCUMENT, Begun, Connected, SignIn, SignIns
+from trunkline.tenancy.sign_ins import (
+    CALLBACK,
+    DOCUMENT,
+    GATE,
+    SIGNED_IN,
+    WAITING,
+    Begun,
+    Connected,
+    Gate,
+    SignIn,
+    SignIns,
+)
 
 LIFE = 600.0
 """Seconds that a person has to sign in."""
 LOOK = 0.5
-SIGNED_IN = "signed-in"
 CLIENT = "client"
 ATTEMPT = "attempt "
 
@@ -55,6 +66,15 @@ class Attempt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     client: Client
     scopes: tuple[str, ...] = ()
     key: str = ""
+    paged: bool = False
+    """Whether only the browser that passed our own page may come back."""
+
+    @property
+    def cookie(self) -> tuple[str, str]:
+        """What that browser shows."""
+        name = f"trunkline-sign-in-{digest_of(self.verifier)[:8]}"
+        safe = self.redirect_uri.startswith("https://")
+        return f"__Host-{name}" if safe else name, digest_of(f"cookie {self.verifier}")
 
 
 class Flow:
@@ -62,10 +82,10 @@ class Flow:
 
     def __init__(self, all: SignIns) -> None:
         self._all = all
-        self._open: dict[tuple[str, str], tuple[Begun, tuple[str, ...], float]] = {}
+        self._open: dict[tuple[str, str, bool], tuple[Begun, tuple[str, ...], float]] = {}
         """Attempts that wait for their person: whoever asks again gets the same."""
 
-    async def begin(self, spec: ServerSpec, owner: str, sign_in: SignIn) -> Begun | None:
+    async def begin(self, spec: ServerSpec, owner: str, sign_in: SignIn, *, paged: bool) -> Begun | None:
         """Where a person goes to sign in; `None` when they are."""
         await sign_in.fetch()
         if spec.oauth.for_machines:
@@ -84,16 +104,20 @@ class Flow:
         scopes = scopes_for(
             configured=spec.oauth.scopes, challenged=challenge.scopes, resource=(), granted=credential.granted
         )
-        kept = self._open.get((owner, spec.fingerprint))
+        kept = self._open.get((owner, spec.fingerprint, paged))
         if kept is not None and kept[1] == scopes and time.monotonic() < kept[2]:
             found = await rows.find(await self._all.store(), digest_of(kept[0].state))
             if found is not None and not found.outcome:
                 return kept[0]
-        begun = await self._begin(spec, owner, challenge, credential.granted)
-        self._open[owner, spec.fingerprint] = begun, scopes, time.monotonic() + LIFE / 2
+        state, attempt = await self._attempt(spec, owner, challenge, credential.granted)
+        await self._note(state, spec, owner, msgspec.structs.replace(attempt, paged=paged))
+        begun = Begun(f"{self._all.address}{GATE}{state}" if paged else attempt.url, state)
+        self._open[owner, spec.fingerprint, paged] = begun, scopes, time.monotonic() + LIFE / 2
         return begun
 
-    async def _begin(self, spec: ServerSpec, owner: str, challenge: Challenge, granted: tuple[str, ...]) -> Begun:
+    async def _attempt(
+        self, spec: ServerSpec, owner: str, challenge: Challenge, granted: tuple[str, ...]
+    ) -> tuple[str, Attempt]:
         all, config = self._all, spec.oauth
         web = Web(all.http, spec.url, public_only=spec.public_only)
         resource = await find_resource(web, spec.url, challenge)
@@ -136,8 +160,7 @@ class Flow:
             scopes=wanted,
             key=SigningKey.make().pem if bound else "",
         )
-        await self._note(state, spec, owner, attempt)
-        return Begun(url, state)
+        return state, attempt
 
     async def _note(self, state: str, spec: ServerSpec, owner: str, attempt: Attempt) -> None:
         digest, store = digest_of(state), await self._all.store()
@@ -147,7 +170,19 @@ class Flow:
         for old in await rows.begin(store, row):
             await self._all.vault.remove(user=old.owner, server=old.server, field=ATTEMPT + old.state)
 
-    async def finish(self, query: Mapping[str, str]) -> str:
+    async def gate(self, state: str) -> Gate | None:
+        """What stands before an attempt that has to pass our own page."""
+        digest = digest_of(state)
+        row = await rows.find(await self._all.store(), digest)
+        if row is None or row.outcome or row.until < now():
+            return None
+        content = await self._all.vault.get(CredentialName(row.owner, row.server, row.issuer, ATTEMPT + digest))
+        attempt = msgspec.json.decode(content, type=Attempt) if content is not None else None
+        if attempt is None or not attempt.paged:
+            return None
+        return Gate(row.owner, row.server, attempt.url, attempt.cookie)
+
+    async def finish(self, query: Mapping[str, str], cookies: Mapping[str, str]) -> str:
         """Take what an authorization server sent somebody back with; why it did not work, or nothing."""
         state = query.get("state", "")
         if not state or not self._all.is_open():
@@ -163,7 +198,12 @@ class Flow:
             await self._all.vault.remove(user=row.owner, server=row.server, field=name.field)
             if content is None:
                 return "This sign-in is not known here."
-            outcome = await self._exchange(row, msgspec.json.decode(content, type=Attempt), query)
+            attempt = msgspec.json.decode(content, type=Attempt)
+            name_of, value = attempt.cookie
+            if attempt.paged and not hmac.compare_digest(cookies.get(name_of, "").encode(), value.encode()):
+                outcome = "It was finished in another browser than it was begun in."
+                return outcome
+            outcome = await self._exchange(row, attempt, query)
         except (TrunklineError, StoreError) as error:
             outcome = error.message
         finally:
@@ -226,6 +266,17 @@ class Flow:
             if found.outcome:
                 return "" if found.outcome == SIGNED_IN else found.outcome
             await asyncio.sleep(LOOK)
+
+    async def outcome(self, state: str, owner: str, server: str, patience: float) -> str | None:
+        """How an attempt goes after so long: `waiting`, why it failed, or nothing; `None` for what is not theirs."""
+        row = await rows.find(await self._all.store(), digest_of(state))
+        if row is None or (row.owner, row.server) != (owner, server):
+            return None
+        try:
+            async with asyncio.timeout(patience):
+                return await self.wait(state)
+        except TimeoutError:
+            return WAITING
 
     # What there is.
 
