@@ -271,6 +271,10 @@ class SignIn:
         self.challenge = response.headers.get(b"www-authenticate", b"") or b"Bearer"
         return self._credential is not None and await self._credential.challenged(response, sent)
 
+    def accepted(self) -> None:
+        if self._credential is not None:
+            self._credential.accepted()
+
     def needed(self, status: int) -> AuthorizationNeededError:
         name = unit_name(self.spec.name)
         why = self._credential.problem if self._credential is not None else ""

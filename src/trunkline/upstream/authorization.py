@@ -36,6 +36,10 @@ class Authorization(Protocol):
         """The server refused a request with these lines, and did not run it; whether to send it once more."""
         ...
 
+    def accepted(self) -> None:
+        """What was sent once more was not refused."""
+        ...
+
     def needed(self, status: int) -> AuthorizationNeededError:
         """What is wrong when it is refused for good, and what to do."""
         ...
@@ -71,6 +75,8 @@ async def authorized(
         lines = await lines_for(authorization, method, url, timeout=timeout)
         response = await send(lines)
         if not is_challenge(response):
+            if not again:
+                authorization.accepted()
             return response
         if not await _in_time(authorization.challenged(response, lines), timeout) or not again:
             raise authorization.needed(response.status)

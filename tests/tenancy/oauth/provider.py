@@ -149,7 +149,9 @@ class Provider:
         if token not in self.valid:
             self.refused += 1
             where = f"{self.url}/.well-known/oauth-protected-resource/mcp"
-            return web.json_response({}, status=401, headers={"www-authenticate": f'Bearer resource_metadata="{where}"'})
+            return web.json_response(
+                {}, status=401, headers={"www-authenticate": f'Bearer resource_metadata="{where}"'}
+            )
         asked = await request.json()
         rest: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         if asked["method"] == "server/discover":

@@ -48,6 +48,13 @@ async def test_a_refused_token_is_renewed_once_and_the_call_is_made_once(tmp_pat
     assert (heard.text, len(one.refreshes), len(one.calls)) == ("you", 1, 1)
 
 
+async def answered(caller: ModernCaller) -> None:
+    """Call until it is answered: what failed is not tried again at once."""
+    async with asyncio.timeout(20):
+        while "error" in (await caller.call("whoami")).message:  # noqa: ASYNC110 - it becomes so by itself
+            await asyncio.sleep(0.02)
+
+
 def html(asked: Asked) -> web.Response:
     return web.Response(text="<html>Sorry</html>", content_type="text/html")
 
@@ -64,28 +71,26 @@ FAULTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-async def test_nothing_is_lost_when_renewing_fails_for_now(
-    fault: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with provider() as one:
-        await signed_in(one, tmp_path)
-        old = await age(tmp_path)
-        one.valid.clear()
-        one.answer = FAULTS[fault]
-        async with gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
-            caller = ModernCaller(opened.url, http)
-            during = await caller.call("whoami")
+async def test_nothing_is_lost_when_renewing_fails_for_now(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    during: dict[str, bool] = {}
+    async with provider() as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+        await sign_in(opened, http)
+        caller = ModernCaller(opened.url, http)
+        for name, fault in FAULTS.items():
+            old = await kept_tokens(tmp_path)
+            one.valid.clear()
+            one.answer = fault
+            during[name] = "error" in (await caller.call("whoami")).message
             kept = await kept_tokens(tmp_path)
             one.answer = lambda asked: None
-            opened.hub.relay.tenancy.sign_ins.authorize(opened.hub.config.servers["git"], "").credential._later.lasted()  # pyright: ignore[reportPrivateUsage, reportOptionalMemberAccess] - the time that is waited
-            after = await caller.call("whoami")
+            await answered(caller)
 
-    assert during.message["error"]["code"] == -32000 or during.message["error"]["code"] == -32602
-    assert kept is not None
-    assert (kept.refresh_token, kept.problem) == (old.refresh_token, "")
-    assert after.text == "you"
-    assert sum("could not be renewed" in line for line in caplog.messages) <= 1
+            assert old is not None
+            assert kept == old, name
+
+    assert during == dict.fromkeys(FAULTS, True)
+    assert sum("could not be renewed" in line for line in caplog.messages) == len(FAULTS)  # each told once
+    assert len(one.authorizations) == 1
 
 
 async def test_a_token_endpoint_that_does_not_answer_costs_a_call_no_more_than_its_patience(
@@ -107,16 +112,16 @@ async def test_a_token_endpoint_that_does_not_answer_costs_a_call_no_more_than_i
     assert kept.problem == ""
 
 
-@pytest.mark.parametrize("expires_in", [None, 0, -5, 1e300, "soon", 10**30, "3600", [], True])
+@pytest.mark.parametrize("expires_in", [None, 0, 10**30])
 async def test_a_lifetime_that_makes_no_sense_is_no_reason_to_renew_again_and_again(
     expires_in: Any, tmp_path: Path
 ) -> None:
-    async with provider(expires_in=expires_in) as one:
-        async with gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
-            await sign_in(opened, http)
-            one.valid.clear()
-            caller = ModernCaller(opened.url, http)
-            heard = [await caller.call("whoami") for _ in range(3)]
+    asked = provider(expires_in=expires_in)
+    async with asked as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+        await sign_in(opened, http)
+        one.valid.clear()
+        caller = ModernCaller(opened.url, http)
+        heard = [await caller.call("whoami") for _ in range(3)]
 
     assert [one.text for one in heard] == ["you"] * 3
     assert len(one.refreshes) == 1
@@ -124,31 +129,40 @@ async def test_a_lifetime_that_makes_no_sense_is_no_reason_to_renew_again_and_ag
 
 @pytest.mark.parametrize(
     ("said", "seconds"),
-    [(None, 0), (0, 0), (-1, 0), ("x", 0), (float("inf"), 0), (float("nan"), 0), (60, 60), ("60", 60), (1e12, LONGEST_LIFE)],
+    [
+        (None, 0),
+        (0, 0),
+        (-1, 0),
+        ("x", 0),
+        (float("inf"), 0),
+        (float("nan"), 0),
+        (60, 60),
+        ("60", 60),
+        (1e12, LONGEST_LIFE),
+    ],
 )
 def test_lifetimes(said: Any, seconds: float) -> None:
     assert lifetime_of(said) == seconds
 
 
 async def test_without_a_new_refresh_token_the_old_one_stays(tmp_path: Path) -> None:
-    async with provider(rotates=False) as one:
-        async with gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
-            await sign_in(opened, http)
-            caller = ModernCaller(opened.url, http)
-            for _ in range(2):
-                one.valid.clear()
-                opened.hub.relay.tenancy.sign_ins.authorize(opened.hub.config.servers["git"], "").credential._unproven = "", 0.0  # pyright: ignore[reportPrivateUsage, reportOptionalMemberAccess] - a minute later
-                assert (await caller.call("whoami")).text == "you"
+    asked = provider(rotates=False)
+    async with asked as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+        await sign_in(opened, http)
+        caller = ModernCaller(opened.url, http)
+        for _ in range(2):
+            one.valid.clear()
+            assert (await caller.call("whoami")).text == "you"
 
     assert len({asked["refresh_token"] for asked in one.refreshes}) == 1
     assert len(one.refreshes) == 2
 
 
 async def test_what_was_granted_less_than_asked_for_is_what_is_known(tmp_path: Path) -> None:
-    async with provider(scopes="read") as one:
-        async with gateway(tmp_path, server_of(one, scopes=["read", "write"])) as opened:
-            async with aiohttp.ClientSession() as http:
-                await sign_in(opened, http)
+    wanted = ["read", "write"]
+    async with provider(scopes="read") as one, aiohttp.ClientSession() as http:
+        async with gateway(tmp_path, server_of(one, scopes=wanted)) as opened:
+            await sign_in(opened, http)
         kept = await kept_tokens(tmp_path)
 
     assert one.authorizations[0]["scope"] == "read write"
@@ -182,9 +196,7 @@ async def test_fifty_callers_in_each_of_two_processes_renew_once(tmp_path: Path)
         async with gateway(tmp_path, servers) as opened, aiohttp.ClientSession() as http:
             with trunkline_up(tmp_path, {"mcpServers": servers}) as (url, _):
                 callers = [ModernCaller(where, http) for where in (opened.url, url)]
-                for caller in callers:
-                    while "error" in (await caller.call("whoami")).message:
-                        await asyncio.sleep(0.05)
+                await asyncio.gather(*map(answered, callers))
                 one.valid.clear()
                 one.calls.clear()
                 heard = await asyncio.gather(*(caller.call("whoami") for caller in callers * 50))
@@ -195,12 +207,11 @@ async def test_fifty_callers_in_each_of_two_processes_renew_once(tmp_path: Path)
 
 
 async def test_the_store_holds_nothing_that_can_be_read(tmp_path: Path) -> None:
-    async with provider() as one:
-        async with gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
-            await sign_in(opened, http)
-            async with http.get(f"{opened.url.removesuffix('/mcp')}/api/v1/connections") as answer:
-                shown = await answer.text()
-            bare = b"".join(file.read_bytes() for file in tmp_path.glob("trunkline.db*"))
+    async with provider() as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+        await sign_in(opened, http)
+        async with http.get(f"{opened.url.removesuffix('/mcp')}/api/v1/connections") as answer:
+            shown = await answer.text()
+        bare = b"".join(file.read_bytes() for file in tmp_path.glob("trunkline.db*"))  # noqa: ASYNC240 - a test's own
 
     secrets = [*one.valid, *one.refreshable, one.tokens[0]["code_verifier"], one.authorizations[0]["state"]]
     assert [secret for secret in secrets if secret.encode() in bare or secret in shown] == []

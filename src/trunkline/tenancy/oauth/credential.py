@@ -102,6 +102,10 @@ class Credential:
         self._unproven = tokens.access_token, time.monotonic() + ONCE_MORE
         return True
 
+    def accepted(self) -> None:
+        """The server takes the token that was just had."""
+        self._unproven = "", 0.0
+
     def reload(self) -> None:
         """What is kept is another."""
         self._loaded = self._spec.oauth.for_machines and self._loaded
@@ -139,7 +143,7 @@ class Credential:
         if self._spec.oauth.for_machines:
             await self._obtain(())
         elif tokens is not None and tokens.refresh_token:
-            await self._renew(tokens)
+            await self._renew(tokens, good=tokens.usable(time.time()) and tokens.access_token != refused)
 
     async def _read(self) -> Tokens | None:
         found = await load(self._all.vault, self._of.owner, self._spec.name)
@@ -161,7 +165,8 @@ class Credential:
         if tokens.token_type == "DPoP" and tokens.key:  # noqa: S105 - a type
             self._key = SigningKey(tokens.key)
 
-    async def _renew(self, tokens: Tokens) -> None:
+    async def _renew(self, tokens: Tokens, *, good: bool) -> None:
+        """Have newer tokens; while the old ones are good, it does no harm that there are none now."""
         wait = self._later.wait(time.monotonic())
         if wait:
             raise LaterError(f"The sign-in at {self._spec.name!r} could not be renewed: {self._later.reason}", wait)
@@ -174,7 +179,7 @@ class Credential:
             return
         except LaterError as error:
             self._put_off(error)
-            if not tokens.usable(time.time()):
+            if not good:
                 raise
             return
         self._later.lasted()
