@@ -33,7 +33,6 @@ CATCHES_ALL = {
 
 SMALL_NOUNS: dict[str, str] = {
     "trunkline.call.stages.limits": "a stage of the line",
-    "trunkline.gateway.callback": "the one page that strangers are sent to",
 }
 """Modules below 60 lines that only one other imports, and why they stand by themselves."""
 

@@ -203,15 +203,12 @@ class SignIns:
         """Hear whose sign-in, at which server, is another."""
         self._listeners.append(listener)
 
-    def changed(self, owner: str, server: str) -> None:
-        """Somebody signed in or out, here."""
+    async def changed(self, owner: str, server: str) -> None:
+        """Somebody signed in or out, here; whoever calls from now on goes by it."""
         for one in self._known.values():
             if one.spec.name == server and one.owner == owner:
                 one.reload()
         self._signed.pop(owner, None)
-        self.tasks.start(self._tell(owner, server), name="a sign-in changed")
-
-    async def _tell(self, owner: str, server: str) -> None:
         await self.look_up(owner)
         for listener in self._listeners:
             listener(owner, server)

@@ -253,7 +253,7 @@ class Flow:
         for name in await vault.names(user=row.owner, server=row.server):
             if name.field == TOKENS and name.issuer != issuer.issuer:
                 await vault.remove(user=row.owner, server=row.server, issuer=name.issuer, field=TOKENS)
-        self._all.changed(row.owner, row.server)
+        await self._all.changed(row.owner, row.server)
         return ""
 
     async def wait(self, state: str) -> str:
@@ -307,7 +307,7 @@ class Flow:
         if held is None:
             return False
         await vault.remove(user=user, server=server, field=TOKENS)
-        self._all.changed(user, server)
+        await self._all.changed(user, server)
         spec = self._all.spec_of(server)
         config = spec.oauth if spec is not None else ServerSpec().oauth
         web = Web(self._all.http, held.server_url, public_only=spec is None or spec.public_only)
