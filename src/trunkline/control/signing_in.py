@@ -8,6 +8,7 @@ from contextlib import suppress
 from trunkline.config.options import ServerSpec
 from trunkline.control.fleet import Fleet
 from trunkline.control.own_lists import OwnLists
+from trunkline.control.supervisor import CHANGED
 from trunkline.errors import AuthorizationNeededError, NotFoundError, TrunklineError
 from trunkline.identity import Scope, server_id
 from trunkline.model import Caller
@@ -76,7 +77,10 @@ class SigningIn:
         await self._fleet.pool.end_credential(server, user)
         if not user:
             supervisor.try_again()
-        elif self._sign_ins.is_signed(user, server):
+            return
+        if self._sign_ins.is_signed(user, server):
             await self._open(user, spec)
         else:
             self._own_lists.sign_out(user, server)
+        for method in CHANGED:
+            self._fleet.pool.hear(spec, method, b"", user=user)

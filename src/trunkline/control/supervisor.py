@@ -130,7 +130,7 @@ class Supervisor:
 
     async def _remember(self) -> None:
         known = await asyncio.to_thread(self._store.load, self.spec)
-        if known is not None:
+        if known is not None and not await self._pool.is_withheld(self.spec):
             introduction, lists, fetched = known
             reason = "Starting; what it offered last time is shown."
             self._registry.update(
@@ -147,6 +147,8 @@ class Supervisor:
             self.unheard = said.modern and not subscribe_filter(dict(said.capabilities), [], [])
             await self._learn(connection)
         except AuthorizationNeededError as error:
+            if await self._pool.is_withheld(self.spec):
+                self._registry.update(self.spec.name, lists={})
             self._set(State.NEEDS_AUTHORIZATION, str(error))
             return AUTHORIZATION_AGAIN
         except TrunklineError as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trunkline.config.options import ServerSpec
-from trunkline.errors import AuthorizationNeededError, ConfigError
+from trunkline.errors import AuthorizationNeededError, ConfigError, StoreError
 from trunkline.identity import owner_of, unit_name
 from trunkline.storage.store import Change, Store
 from trunkline.tasks import Tasks
@@ -83,6 +83,7 @@ class SignIns:
         """How a server is configured now."""
         self._known: dict[tuple[str, str], SignIn] = {}
         self._signed: dict[str, set[str]] = {}
+        self._were_several = False
         self._listeners: list[Changed] = []
         self._flow: Flow | None = None
 
@@ -105,8 +106,7 @@ class SignIns:
         """Whose connections a user's calls take: their own if they are signed in, or if others' would be taken else."""
         if not user or spec.oauth.shared or spec.oauth.for_machines or owner_of(spec.name):
             return ""
-        own = self.is_signed(user, spec.name)
-        return user if own or (self.is_signed("", spec.name) and not self.several()) else ""
+        return user if self.is_signed(user, spec.name) or self.is_signed("", spec.name) else ""
 
     def owner(self, spec: ServerSpec, user: str) -> str:
         """Whose credential it is that a user has at a server."""
@@ -125,10 +125,14 @@ class SignIns:
             self._signed[user] = {name.server for name in names if name.field == "tokens"}
 
     def forget(self, user: str) -> None:
-        """A user left."""
+        """A user is no more; whoever is given the name next has none of their connections."""
+        servers = {one.spec.name for key, one in self._known.items() if key[1] == user and user}
         self._signed.pop(user, None)
         for key in [key for key in self._known if key[1] == user and user]:
             del self._known[key]
+        for server in servers:
+            for listener in self._listeners:
+                listener(user, server)
 
     # For people.
 
@@ -205,9 +209,7 @@ class SignIns:
 
     async def changed(self, owner: str, server: str) -> None:
         """Somebody signed in or out, here; whoever calls from now on goes by it."""
-        for one in self._known.values():
-            if one.spec.name == server and one.owner == owner:
-                one.reload()
+        self._reload(owner, server)
         self._signed.pop(owner, None)
         await self.look_up(owner)
         for listener in self._listeners:
@@ -215,6 +217,11 @@ class SignIns:
 
     async def follow(self, changes: Sequence[Change] | None) -> None:
         """Others changed something; `None` when it is not known what."""
+        if self._were_several != self.several():  # what was the one user's is for them alone, or is theirs again
+            self._were_several = self.several()
+            await self.look_up("")
+            for server in list(self._signed.get("", ())):
+                self.changed("", server)
         if changes is None:
             self._signed.clear()
             await self.look_up("")
@@ -225,12 +232,15 @@ class SignIns:
             before = self.is_signed(owner, server)
             self._signed.pop(owner, None)
             await self.look_up(owner)
-            for one in self._known.values():
-                if one.spec.name == server and one.owner == owner:
-                    one.reload()
+            self._reload(owner, server)
             if before != self.is_signed(owner, server):
                 for listener in self._listeners:
                     listener(owner, server)
+
+    def _reload(self, owner: str, server: str) -> None:
+        for one in self._known.values():
+            if one.spec.name == server and one.owner == owner:
+                one.reload()
 
     def close(self) -> None:
         """Let go of the connections to authorization servers."""
@@ -257,7 +267,7 @@ class SignIn:
     async def fetch(self) -> None:
         if not self._looked:
             await self._all.look_up(self.owner)
-            held = self._all.is_signed(self.owner, self.spec.name) and not self._is_nobodys
+            held = self._all.is_signed(self.owner, self.spec.name) and not self._is_personal
             if held or self.spec.oauth.for_machines:
                 _ = self.credential
             self._looked = True
@@ -267,6 +277,15 @@ class SignIn:
     async def challenged(self, response: Response, sent: bytes) -> bool:
         self.challenge = response.headers.get(b"www-authenticate", b"") or b"Bearer"
         return self._credential is not None and await self._credential.challenged(response, sent)
+
+    async def is_withheld(self) -> bool:
+        if not self._is_personal:
+            return False
+        try:
+            await self._all.look_up(self.owner)
+        except StoreError:
+            return True
+        return self._all.is_signed(self.owner, self.spec.name)
 
     def accepted(self) -> None:
         if self._credential is not None:
@@ -281,8 +300,10 @@ class SignIn:
         )
 
     def reload(self) -> None:
-        """What is kept is another."""
+        """What is kept is another, or whose it is."""
         self._looked = False
+        if self._is_personal:
+            self._credential = None
         if self._credential is not None:
             self._credential.reload()
 
@@ -296,6 +317,7 @@ class SignIn:
         return self._credential
 
     @property
-    def _is_nobodys(self) -> bool:
+    def _is_personal(self) -> bool:
         """Where there are users, what the operator signed in to without sharing it is for none of them."""
-        return not self.owner and self._all.several() and not self.spec.oauth.shared
+        shared = self.spec.oauth.shared or self.spec.oauth.for_machines
+        return not self.owner and self._all.several() and not shared

@@ -44,6 +44,7 @@ class Tenancy:
         self.servers = Servers(self.store, lambda: self.is_open, self.master, os.environ)
 
         self.people.on_change(lambda user, key, _: None if key else self.threads.forget(user))
+        self.people.on_change(lambda user, key, _: None if key else self.sign_ins.forget(user))
         self._listeners: list[Callable[[Sequence[Change] | None], Awaitable[None]]] = []
 
     def on_change(self, listener: Callable[[Sequence[Change] | None], Awaitable[None]]) -> None:

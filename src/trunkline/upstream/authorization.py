@@ -36,6 +36,10 @@ class Authorization(Protocol):
         """The server refused a request with these lines, and did not run it; whether to send it once more."""
         ...
 
+    async def is_withheld(self) -> bool:
+        """Whether there is one which is not for all who would share its connections."""
+        ...
+
     def accepted(self) -> None:
         """What was sent once more was not refused."""
         ...

@@ -235,9 +235,14 @@ class Pool:
                 raise UnreachableError(f"Server {spec.name!r} was removed.") from None
             raise
 
-    def hear(self, spec: ServerSpec, method: str, params: bytes) -> None:
-        """Pass on what a server said to nobody in particular."""
-        self._events.hear(ConnectionKey(spec.name, spec.fingerprint), method, params)
+    def hear(self, spec: ServerSpec, method: str, params: bytes, *, user: str = "") -> None:
+        """Pass on what a server said to nobody in particular, or to a user's own credential."""
+        self._events.hear(ConnectionKey(spec.name, spec.fingerprint, user=user), method, params)
+
+    async def is_withheld(self, spec: ServerSpec) -> bool:
+        """Whether what was listed with the credential at hand is not for everybody to see."""
+        credential = self._authorize(spec, "")
+        return credential is not None and await credential.is_withheld()
 
     def gate(self, server: str) -> Backoff:
         """The server's record of failures."""
@@ -274,9 +279,8 @@ class Pool:
 
     async def end_credential(self, server: str, user: str) -> None:
         """A credential is another: connections that were made with it, or for want of it, are made anew."""
-        mine = [key for key in self._held if key.server == server and key.user == user]
         self._leases.remove(server, user)
-        await self._close(mine)
+        await self._close([key for key in self._held if key.server == server and key.user == user])
 
     def of_session(self, session: str) -> list[Connection]:
         """The live connections that belong to one caller's session."""
@@ -335,7 +339,8 @@ class Pool:
             self.lost(key, stale.connection, "The connection was lost.")
         connection = await self._connect(spec, key)
         key = self._known(key)
-        idle = self._idle(spec) if key.purpose == "caller" else FOREVER
+        one_users = key.purpose == "caller" or (key.purpose == "shared" and key.user)
+        idle = self._idle(spec) if one_users else FOREVER
         self._held[key] = _Held(connection, time.monotonic(), idle)
         if key.owner:
             self._owned.setdefault(key.owner, set()).add(key)

@@ -49,11 +49,16 @@ class Provider:
     registered: int = 0
     calls: list[str] = field(default_factory=list[str])
     """The token of each call that was run."""
+    seen: set[str] = field(default_factory=set[str])
+    """Every token that was shown to the server."""
     refused: int = 0
+    refused_by: set[str] = field(default_factory=set[str])
     valid: set[str] = field(default_factory=set[str])
     refreshable: set[str] = field(default_factory=set[str])
     gate: asyncio.Event | None = None
     """If there is one, token requests wait for it."""
+    hold: asyncio.Event | None = None
+    """If there is one, the next refusal waits for it."""
     challenges: dict[str, str] = field(default_factory=dict[str, str])
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
 
@@ -146,8 +151,13 @@ class Provider:
 
     async def _mcp(self, request: web.Request) -> web.Response:
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        self.seen.add(token)
         if token not in self.valid:
             self.refused += 1
+            self.refused_by.add(request.headers.get("x-process", ""))
+            hold, self.hold = self.hold, None
+            if hold is not None:
+                await hold.wait()
             where = f"{self.url}/.well-known/oauth-protected-resource/mcp"
             return web.json_response(
                 {}, status=401, headers={"www-authenticate": f'Bearer resource_metadata="{where}"'}
@@ -216,9 +226,15 @@ async def kept_tokens(home: Path, user: str = "") -> Tokens | None:
 
 async def age(home: Path) -> Tokens:
     """Let the access token that is kept have ended long ago."""
+    return await replace_tokens(home, {"expires": 1.0})
+
+
+async def replace_tokens(home: Path, said: dict[str, Any]) -> Tokens:
+    """Change what is kept, as another process would."""
     async with open_tenancy(StoreConfig(), home) as tenancy:
         found = await load(tenancy.vault, "", "git")
         assert found is not None
-        aged = msgspec.structs.replace(found, expires=1.0)
-        await save(tenancy.vault, "", "git", aged)
-        return aged
+        known = {name: value for name, value in said.items() if name in Tokens.__struct_fields__}
+        changed = msgspec.structs.replace(found, **known)
+        await save(tenancy.vault, "", "git", changed)
+        return changed

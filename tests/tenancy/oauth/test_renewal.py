@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.harness import ModernCaller, gateway, trunkline_up
-from tests.tenancy.oauth.provider import Asked, Provider, age, kept_tokens, provider, server_of, sign_in
+from tests.harness import ModernCaller, gateway, trunkline_up, until
+from tests.tenancy.oauth.provider import Asked, Provider, age, kept_tokens, provider, replace_tokens, server_of, sign_in
 from trunkline.tenancy.oauth import web as requests
 from trunkline.tenancy.oauth.grants import LONGEST_LIFE, lifetime_of
 
@@ -181,6 +181,9 @@ async def test_a_crash_between_answer_and_store_ends_in_signing_in_again_and_not
         async with gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
             caller = ModernCaller(opened.url, http)
             heard = [await caller.call("whoami") for _ in range(5)]
+        async with gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+            caller = ModernCaller(opened.url, http)
+            heard += [await caller.call("whoami") for _ in range(5)]
             again = await sign_in(opened, http)
             healed = await caller.call("whoami")
 
@@ -192,18 +195,53 @@ async def test_a_crash_between_answer_and_store_ends_in_signing_in_again_and_not
 async def test_fifty_callers_in_each_of_two_processes_renew_once(tmp_path: Path) -> None:
     async with provider() as one:
         await signed_in(one, tmp_path)
-        servers = server_of(one)
-        async with gateway(tmp_path, servers) as opened, aiohttp.ClientSession() as http:
-            with trunkline_up(tmp_path, {"mcpServers": servers}) as (url, _):
+        a, b = ({"git": {**server_of(one)["git"], "headers": {"x-process": name}}} for name in "ab")
+        many = aiohttp.TCPConnector(limit=0)
+        async with gateway(tmp_path, a) as opened, aiohttp.ClientSession(connector=many) as http:
+            with trunkline_up(tmp_path, {"mcpServers": b}) as (url, _):
                 callers = [ModernCaller(where, http) for where in (opened.url, url)]
                 await asyncio.gather(*map(answered, callers))
                 one.valid.clear()
                 one.calls.clear()
-                heard = await asyncio.gather(*(caller.call("whoami") for caller in callers * 50))
+                one.refused_by.clear()
+                one.gate = asyncio.Event()
+                calls = asyncio.gather(*(caller.call("whoami") for caller in callers * 50))
+                await until(lambda: one.refused_by == {"a", "b"} and bool(one.refreshes), 30.0)
+                for _ in range(20):  # time in which the other process would ask, too
+                    async with http.get(url.removesuffix("/mcp") + "/healthz") as answer:
+                        assert answer.status == 200
+                one.gate.set()
+                heard = await calls
 
     assert [one.message.get("error") for one in heard] == [None] * 100
     assert len(one.refreshes) == 1
     assert len(one.calls) == 100
+
+
+async def test_a_refusal_that_comes_late_is_no_reason_to_renew_what_was_renewed_meanwhile(tmp_path: Path) -> None:
+    async with provider() as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+        await sign_in(opened, http)
+        one.valid.clear()
+        hold = one.hold = asyncio.Event()
+        before, caller = one.refused, ModernCaller(opened.url, http)
+        late = asyncio.create_task(caller.call("whoami"))
+        await until(lambda: one.refused > before)
+        early = await caller.call("whoami")
+        hold.set()
+
+        assert (early.text, (await late).text) == ("you", "you")
+    assert len(one.refreshes) == 1
+
+
+async def test_what_another_process_renewed_is_taken_and_not_renewed_again(tmp_path: Path) -> None:
+    async with provider() as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+        await sign_in(opened, http)
+        one.valid.clear()
+        one.refreshable.clear()
+        await replace_tokens(tmp_path, one.grant())
+        heard = await ModernCaller(opened.url, http).call("whoami")
+
+    assert (heard.text, one.refreshes) == ("you", [])
 
 
 async def test_the_store_holds_nothing_that_can_be_read(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.harness import ModernCaller, gateway, until
+from tests.harness import LegacyCaller, ModernCaller, gateway, until
 from tests.tenancy.oauth.provider import Provider, base_of, kept_tokens, login, provider, server_of, sign_in
 from trunkline.gateway.serve import Gateway
 from trunkline.model import State
@@ -148,7 +148,7 @@ async def test_a_server_that_was_moved_gets_no_token_of_the_place_before(tmp_pat
             state = opened.hub.snapshot.servers["git"].state
             told = await login(opened, http)
 
-    assert (state, other.tokens) == (State.NEEDS_AUTHORIZATION, [])
+    assert (state, other.tokens, other.seen) == (State.NEEDS_AUTHORIZATION, [], {""})
     assert told["url"].startswith(other.url)
 
 
@@ -173,6 +173,37 @@ async def test_each_user_signs_in_for_themselves(tmp_path: Path) -> None:
     assert "error" in bobs.message
     assert (listed, shown["connections"]) == ([], [])
     assert later == ["whoami"]
+
+
+async def test_what_the_operator_signed_in_to_alone_is_not_for_users_who_come_later(tmp_path: Path) -> None:
+    async with provider() as one, aiohttp.ClientSession() as http:
+        async with gateway(tmp_path, server_of(one)) as opened:
+            await sign_in(opened, http)
+        async with gateway(tmp_path, server_of(one), users=USERS) as opened:
+            listed = await tools_of(opened, http, ANA)
+            heard = await ModernCaller(opened.url, http, token=ANA).call("whoami")
+
+    assert listed == []
+    assert "error" in heard.message
+    assert one.calls == []
+
+
+async def test_a_users_programs_are_told_what_their_sign_in_lists(tmp_path: Path) -> None:
+    async with (
+        provider() as one,
+        gateway(tmp_path, server_of(one), users=USERS) as opened,
+        aiohttp.ClientSession() as http,
+    ):
+        caller = LegacyCaller(opened.url, http)
+        caller.headers["authorization"] = f"Bearer {ANA}"
+        await caller.open()
+        async with caller.listen() as stream:
+            await sign_in(opened, http, key=ANA)
+            heard = await stream.next(10.0)
+        listed = await caller.request("tools/list")
+
+    assert heard["method"] == "notifications/tools/list_changed"
+    assert [tool["name"] for tool in listed.result["tools"]] == ["whoami"]
 
 
 async def test_a_shared_sign_in_is_the_operators_to_make_and_serves_everybody(tmp_path: Path) -> None:
