@@ -221,7 +221,7 @@ class SignIns:
             self._were_several = self.several()
             await self.look_up("")
             for server in list(self._signed.get("", ())):
-                self.changed("", server)
+                await self.changed("", server)
         if changes is None:
             self._signed.clear()
             await self.look_up("")
