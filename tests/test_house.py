@@ -17,6 +17,7 @@ IMPORTS_LATE = {
     "trunkline.control.search": "searching by meaning is an extra, and who does not search pays for no index",
     "trunkline.gateway.api.discovery": "few gateways have an endpoint that offers servers",
     "trunkline.hub": "vendors' formats and discovery are for those who use them",
+    "trunkline.tenancy.sign_ins": "where nobody signs in, nothing of OAuth is loaded",
     "trunkline.search": "numpy and the model are an extra",
 }
 """Where a module of ours is imported inside a function, and why."""

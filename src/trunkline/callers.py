@@ -10,6 +10,7 @@ from trunkline.config.options import Config
 from trunkline.control.fleet import Fleet
 from trunkline.control.own_lists import OwnLists
 from trunkline.control.registry import Registry
+from trunkline.control.signing_in import SigningIn
 from trunkline.control.tenants import Tenants
 from trunkline.control.views import Views
 from trunkline.identity import EVERYONE, Scope
@@ -46,12 +47,14 @@ class Callers:
         config: Callable[[], Config],
         tenancy: Tenancy,
         tenants: Tenants,
+        signing_in: SigningIn,
         seen: tuple[Registry, Fleet, Views, OwnLists],
         came: Callable[[Scope], None],
     ) -> None:
-        self._came = came
+        self._came, self._signing_in = came, signing_in
         self._config, self._tenancy, self._tenants = config, tenancy, tenants
         self._registry, self._fleet, self._views, self._own_lists = seen
+        tenancy.sign_ins.several = lambda: tenancy.people.anybody or bool(config().gateway.users)
 
     # When they come.
 
@@ -62,12 +65,14 @@ class Callers:
     async def welcome(self, scope: Scope, tool: str = "") -> None:
         """Look up what a caller has, and have it run; a call of a tool that is there waits for no server beside it."""
         if not self.knows(scope):
+            settle = self._config().gateway.settle
             self._came(scope)
+            await self._tenancy.sign_ins.look_up(scope.user)
             await self._tenants.begin(scope.user)
             await in_slices(self._views.prepare(scope, self._registry.snapshot))
-            if self.knows(scope) or tool in self.view(scope).snapshot.tools:
-                return
-            await self._tenants.arrive(scope.user, self._config().gateway.settle)
+            if not self.knows(scope) and tool not in self.view(scope).snapshot.tools:
+                await self._tenants.arrive(scope.user, settle)
+            await self._signing_in.arrive(scope.user, settle)
         await in_slices(self._views.prepare(scope, self._registry.snapshot))
 
     async def in_thread(self, scope: Scope, thread: str) -> Scope:

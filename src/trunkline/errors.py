@@ -115,6 +115,11 @@ class SessionLostError(UnreachableError):
 class AuthorizationNeededError(UnreachableError):
     """The server wants credentials that we do not have."""
 
+    url = ""
+    """Where the caller's person signs in, when they can be sent there."""
+    attempt = ""
+    """What that sign-in is known by."""
+
 
 class ProtocolError(UpstreamError):
     """The server answered something that is not MCP."""

@@ -38,6 +38,7 @@ from trunkline.control.own_lists import OwnLists
 from trunkline.control.own_subscriptions import OwnSubscriptions
 from trunkline.control.registry import Changed, OwnedChanged, Registry
 from trunkline.control.search import Found, ToolSearch
+from trunkline.control.signing_in import SigningIn
 from trunkline.control.tenants import Tenants
 from trunkline.control.views import Views
 from trunkline.errors import ConfigError, StoreError, UpstreamError
@@ -74,8 +75,8 @@ class Relay:
     """Every configured server behind one line of stages. Open it with `open_relay`."""
 
     def __init__(self, config: Config, tasks: Tasks, edge: Edge, tenancy: Tenancy) -> None:
-        self.config, self.tenancy = config, tenancy
-        self._tasks, self._edge = tasks, edge
+        self.config, self.tenancy, self._tasks, self._edge = config, tenancy, tasks, edge
+        self._news, self._links = asyncio.Event(), Links()
         self._mounted: dict[str, ServerSpec] = {}
         self._added: dict[str, ServerSpec] = {}  # what was mounted or registered
         self._applying = asyncio.Lock()
@@ -85,13 +86,14 @@ class Relay:
         self._own_lists = OwnLists(self._fleet, self._views, tasks, lambda: self._registry.snapshot)
         self.own_subscriptions = OwnSubscriptions(self._fleet, tasks)
         """What callers follow on connections of their own."""
-        self._links = Links()
+        self.signing_in = SigningIn(tenancy.sign_ins, self._fleet, self._own_lists, tasks)
+        """Signs callers in to servers."""
         self.tenants = Tenants(tenancy.servers, self._fleet, self._registry, lambda: self.config, self.apply)
         """Servers that were registered at run time, and the users who are here."""
-        seen = self._registry, self._fleet, self._views, self._own_lists
         self.limiter = Limiter(config.limits)
         """What callers used of what they may."""
-        self._callers = callers = Callers(lambda: self.config, tenancy, self.tenants, seen, self.limiter.learn)
+        seen, came = (self._registry, self._fleet, self._views, self._own_lists), self.limiter.learn
+        self._callers = callers = Callers(lambda: self.config, tenancy, self.tenants, self.signing_in, seen, came)
         self.knows, self.welcome, self.settle = callers.knows, callers.welcome, callers.settle
         self.scope_of, self.in_thread, self.wants_user = callers.scope_of, callers.in_thread, callers.wants_user
         self.view, self.view_for, self.listed_for = callers.view, callers.view_for, callers.listed_for
@@ -101,7 +103,6 @@ class Relay:
         self._searching = ToolSearch(config.search, config.home, tasks)
         self._hearers: list[Heard] = []
         self._followers: list[Callable[[Snapshot], None]] = []
-        self._news = asyncio.Event()
         self.history = History(config.home / "history", tasks=tasks)
         """How the servers' tools changed, across restarts."""
         self.middlewares: list[ToolMiddleware] = []
@@ -120,7 +121,7 @@ class Relay:
 
     def _join(self) -> None:
         """Join the stages: the one place where their order is written. Calls under way keep those they began with."""
-        config = self.config
+        config, fleet = self.config, self._fleet
         if (config.groups, config.router) != (self._routes.groups, self._routes.config):
             self._routes = RouteStage(config.groups, config.router)
         self._cache = CacheStage(config.cache, self._unit, self._identity) if config.cache.enabled else None
@@ -133,10 +134,10 @@ class Relay:
             MiddlewareStage(policy, self._tasks, self._edge.open_page),
             *((self._cache,) if self._cache is not None else ()),
             *((self._routes,) if config.groups else ()),
-            ElicitStage(self.withdraw),
+            ElicitStage(self.withdraw, self.tenancy.sign_ins.wait, self._tasks),
             self._task_stage,
             BatchStage(self._lanes, coalesce=config.batcher.coalesce),
-            SendStage(self._fleet.pool, self._fleet.specs, self._fleet.report, self.tallies, self._taught),
+            SendStage(fleet.pool, fleet.specs, fleet.report, self.tallies, self._taught, self.signing_in.needed),
         )
         self.handle: Handler = join(self.stages)
         """Passes one call through the stages."""
@@ -425,7 +426,7 @@ async def open_relay(config: Config, edge: Edge, tenancy: Tenancy) -> AsyncGener
     """A relay for the body; with it end all servers."""
     async with open_tasks() as tasks:
         relay = Relay(config, tasks, edge, tenancy)
-        async with open_pool(relay.events()) as pool:
+        async with open_pool(relay.events(), tenancy.sign_ins.authorize) as pool:
             relay.attach(pool)
             await relay.apply(config)
             await relay.start()

@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from trunkline.cli.up import NOT_FLAGS
+from trunkline.config.oauth import OAuthSpec
 from trunkline.config.options import SECTIONS, GroupSpec, ProfileSpec, RegistrySpec, ServerSpec, options
 from trunkline.tool import Annotations, ToolOptions
 
@@ -38,6 +39,7 @@ def configuration_page() -> str:
         parts.append("")
     tables = {
         "servers.NAME": (ServerSpec,),
+        "servers.NAME.oauth": (OAuthSpec,),
         "servers.NAME.tools.TOOL": (Annotations, ToolOptions),
         "groups.NAME": (GroupSpec,),
         "profiles.NAME": (ProfileSpec,),

@@ -103,6 +103,10 @@ class Running:
             raise TrunklineError(f"The gateway at {self.address} does not answer this command ({status}).") from None
         raise _ERRORS.get(code, TrunklineError)(message, hint=hint)
 
+    def page(self, path: str) -> int:
+        """Open a page of it as a browser would; the status of the answer."""
+        return self._get(path, patience=60.0)[0]
+
     def _get(
         self,
         path: str,

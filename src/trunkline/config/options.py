@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import parse_qsl, unquote
 
+from trunkline.config.oauth import OAuthSpec
 from trunkline.config.tenancy import DiscoverySection, LimitsSection, StoreConfig
 from trunkline.tool import ToolOptions
 
@@ -108,6 +109,8 @@ class ServerSpec:
     """How it is reached: `auto` takes `stdio` for a command; for a URL `http`, and `sse` if only that works."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """HTTP headers to send, for instance `Authorization`."""
+    oauth: OAuthSpec = field(default_factory=OAuthSpec)
+    """How Trunkline signs in to it, in `[servers.NAME.oauth]`; mostly the server itself says all that is needed."""
     public_only: bool = False
     """Connect to public addresses alone, never into private networks; so it is for what members register."""
     era: Literal["auto", "modern", "legacy"] = "auto"
@@ -174,7 +177,7 @@ class ServerSpec:
 
     def without_secrets(self, text: str) -> str:
         """What the server said, with everything hidden that it was given and others should not read."""
-        given = [*self.env.values(), *" ".join(self.headers.values()).split()]
+        given = [*self.env.values(), *" ".join(self.headers.values()).split(), *self.oauth.secrets]
         found = _USERINFO.match(self.url)
         if found is not None:
             given += [found[2], unquote(found[2]), *found[2].split(":"), *unquote(found[2]).split(":")]
@@ -189,7 +192,8 @@ class ServerSpec:
         """Changes when, and only when, something changes that its connections depend on."""
         aside = {"tools", "local", "defer_loading", *(() if self.minimal_tools else ("minimal_tools",))}
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in aside}
-        here = {"local": f"{os.getpid()} {id(self.local)}"} if self.local is not None else {}
+        here: dict[str, Any] = {"oauth": dataclasses.asdict(self.oauth)}
+        here |= {"local": f"{os.getpid()} {id(self.local)}"} if self.local is not None else {}
         text = json.dumps({**values, **here, "tools": {}}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -16,6 +16,7 @@ import msgspec
 
 from trunkline.config import jsonc
 from trunkline.config.client_forms import COMMON_KEYS, common_form, is_client_file
+from trunkline.config.oauth import OAuthSpec
 from trunkline.config.options import (
     HIDDEN_FIELDS,
     SECTIONS,
@@ -184,6 +185,8 @@ def _client_server(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -
     # `timeout` is not ours there: clients write milliseconds or seconds, each in its own way.
     known = {f.name for f in dataclasses.fields(ServerSpec)} - {*HIDDEN_FIELDS, *COMMON_KEYS, "timeout"}
     ours = {key: value for key, value in spec.items() if key in known and value is not None}
+    if not ours.get("oauth", {}).keys() <= {f.name for f in dataclasses.fields(OAuthSpec)}:
+        del ours["oauth"]  # a client's own word for its own sign-in
     try:
         form = common_form(spec)
     except ValueError as error:
@@ -235,6 +238,8 @@ def server_of(
     own = _tools(spec.get("tools", {}), f"servers.{name}.tools")
     tools = {**everywhere, **{tool: {**everywhere.get(tool, {}), **options} for tool, options in own.items()}}
     spec = {**spec, "tools": tools} if tools else spec
+    if "oauth" in spec:
+        _make(OAuthSpec, _object(spec["oauth"], f"servers.{name}.oauth"), f"servers.{name}.oauth")
     made = dataclasses.replace(_make(ServerSpec, spec, f"servers.{name}"), name=name)
     if bool(made.command) == bool(made.url):
         what = "no address" if not made.command else "both a command and a URL"
@@ -386,6 +391,8 @@ def _expanded(section: Any, env: Mapping[str, str]) -> tuple[Any, str]:
             return _VARIABLE.sub(replace, value)
         if isinstance(value, tuple):
             return tuple(expand(item) for item in cast("tuple[Any, ...]", value))
+        if isinstance(value, OAuthSpec):
+            return expanded(value)
         if isinstance(value, dict):
             return {key: expand(item) for key, item in cast("dict[str, Any]", value).items()}
         return value
@@ -408,12 +415,17 @@ def _expanded(section: Any, env: Mapping[str, str]) -> tuple[Any, str]:
         problems.extend([problem] if problem else [])
         return value or ""
 
-    changed: dict[str, Any] = {}
-    for field in dataclasses.fields(section):
-        hidden = not field.repr
-        if field.name not in _AS_WRITTEN:
-            changed[field.name] = expand(getattr(section, field.name))
-    made = dataclasses.replace(section, **changed)
+    def expanded(section: Any) -> Any:
+        nonlocal field, hidden
+        changed: dict[str, Any] = {}
+        for one in dataclasses.fields(section):
+            field, hidden = one, not one.repr
+            if one.name not in _AS_WRITTEN:
+                changed[one.name] = expand(getattr(section, one.name))
+        return dataclasses.replace(section, **changed)
+
+    field = dataclasses.fields(section)[0]
+    made = expanded(section)
     if missing:
         problems.insert(0, f"the environment variable {', '.join(sorted(set(missing)))} is not set.")
     return made, " ".join(dict.fromkeys(problems))

@@ -119,9 +119,9 @@ class Fleet:
             found.hear(method, params)
 
     def woke(self, key: ConnectionKey) -> None:
-        """A connection was opened, or ended by itself."""
+        """A connection was opened, or ended by itself; one made with a user's credential says nothing of the others."""
         found = self.supervisor(key.server)
-        if found is not None:
+        if found is not None and not (key.purpose == "shared" and key.user):
             found.look_again()
 
     def quota(self, most: Callable[[str], int], reached: Callable[[str], None]) -> QuotaEvents:

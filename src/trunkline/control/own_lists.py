@@ -19,7 +19,7 @@ from trunkline.identity import Scope
 from trunkline.model import Caller, Entry, Kind, Listing, Offer, ServerView, Snapshot, State, View
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection import Connection
-from trunkline.upstream.connection_key import ConnectionKey, askable, owner_of
+from trunkline.upstream.connection_key import ConnectionKey, askable, owner_of, owner_of_user
 
 Lists = Mapping[Kind, Listing]
 
@@ -58,12 +58,13 @@ class OwnLists:
         """What this caller has, if it is something else than all callers of its profile have."""
         if not self._own and not self._by_set:
             return None
-        owner = owner_of(scope, caller)
-        if not owner:
+        owner, user = owner_of(scope, caller), owner_of_user(scope.user) if scope.user else ""
+        if not owner and user not in self._own:
             return None
-        capabilities = askable(caller.capabilities)
-        own, seen = self._own.get(owner, {}), self._by_set.get(capabilities, {})
-        if not own and not seen:
+        capabilities = askable(caller.capabilities) if owner else b"{}"
+        signed, own = self._own.get(user, {}), self._own.get(owner, {})
+        seen = self._by_set.get(capabilities, {}) if owner else {}
+        if not own and not seen and not signed:
             return None
         base = self._snapshot()
         if self._made_of is not base:
@@ -73,7 +74,7 @@ class OwnLists:
         key = (owner if own else capabilities.decode(), *seen_as)
         view = self._made.get(key)
         if view is None:
-            lists = {server: lists for server, (lists, _) in seen.items()} | own
+            lists = {server: lists for server, (lists, _) in seen.items()} | signed | own
             view = dataclasses.replace(self._views.make(scope, overlaid(base, lists, config)), own=True)
             self._made[key] = view
             if len(self._made) > MOST_VIEWS:
@@ -82,10 +83,13 @@ class OwnLists:
 
     async def refresh(self, scope: Scope, caller: Caller, kinds: tuple[Kind, ...] = tuple(Kind)) -> None:
         """Read a caller's own lists again, where something was done on its connections since."""
-        owner = owner_of(scope, caller)
+        owner, pool = owner_of(scope, caller), self._fleet.pool
+        signed = pool.owned(owner_of_user(scope.user)) if scope.user else []
         if not owner:
+            if signed:
+                await asyncio.gather(*(self._read(*one, kinds) for one in signed))
             return
-        owned = self._fleet.pool.owned(owner)
+        owned = [*signed, *pool.owned(owner)]
         mine = {key.server for key, _ in owned}
         jobs = [self._read(key, connection, kinds) for key, connection in owned]
         capabilities = askable(caller.capabilities)
@@ -101,9 +105,13 @@ class OwnLists:
                 reading.used.pop(kind, None)
 
     def forget(self, key: ConnectionKey) -> None:
-        """A caller's own connection is gone, and with it what was there."""
-        if self._readings.pop(key, None) is not None:
+        """A caller's own connection is gone, and with it what was there; what a user's sign-in shows stays."""
+        if self._readings.pop(key, None) is not None and key.purpose != "shared":
             self._set_own(key, {})
+
+    def sign_out(self, user: str, server: str) -> None:
+        """What a user's sign-in at a server showed is nobody's any more."""
+        self._set_own(ConnectionKey(server, "", user=user), {})
 
     # On a caller's own connection.
 
@@ -115,7 +123,10 @@ class OwnLists:
         if reading is None or reading.connection is not connection:
             reading = self._readings[key] = _Reading(connection, {}, {})
         used = connection.last_used
-        stale = tuple(kind for kind in kinds if connection.busy or reading.used.get(kind) != used)
+        if key.purpose == "shared":  # what a sign-in shows is no matter of what was called
+            stale = tuple(kind for kind in kinds if kind not in reading.used)
+        else:
+            stale = tuple(kind for kind in kinds if connection.busy or reading.used.get(kind) != used)
         if stale:
             lists = await discover(connection, spec, stale)
             for kind in stale:

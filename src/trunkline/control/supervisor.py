@@ -58,7 +58,7 @@ class Supervisor:
         self.subscription = Subscription(spec, tasks, self._take, self._missed)
         self._refreshed = 0.0
         self._looked = False
-        self._asleep = False
+        self._asleep = self._again = False
         self._occupied = True
         self._unread: set[Kind] = set()
         """Lists that could not be read, and are tried again at `_read_again`."""
@@ -104,6 +104,11 @@ class Supervisor:
         """Whether its connection is needed although no call is under way."""
         return self._occupied or self.subscription.is_wanted
 
+    def try_again(self) -> None:
+        """What kept it from being reached may be over."""
+        self._again = True
+        self._wake.set()
+
     def put_to_sleep(self) -> None:
         """Its connection was closed in favour of another of its user's; the next call opens it again."""
         self._asleep = True
@@ -139,7 +144,7 @@ class Supervisor:
 
     async def _remember(self) -> None:
         known = await asyncio.to_thread(self._store.load, self.spec)
-        if known is not None:
+        if known is not None and not await self._pool.is_withheld(self.spec):
             introduction, lists, fetched = known
             reason = "Starting; what it offered last time is shown." if introduction is not None else IN_ADVANCE
             self._registry.update(
@@ -148,6 +153,7 @@ class Supervisor:
 
     async def _connect_and_watch(self) -> float:
         """One connection's life; how long to rest after it."""
+        self._again = False
         try:
             connection = await self._pool.open(self.spec)
             self.subscription.connection = connection
@@ -155,6 +161,8 @@ class Supervisor:
             self.unheard = said.modern and not subscribe_filter(dict(said.capabilities), [], [])
             await self._learn(connection)
         except AuthorizationNeededError as error:
+            if await self._pool.is_withheld(self.spec):
+                self._registry.update(self.spec.name, lists={})
             self._set(State.NEEDS_AUTHORIZATION, str(error))
             return AUTHORIZATION_AGAIN
         except TrunklineError as error:
@@ -324,13 +332,14 @@ class Supervisor:
         return ""
 
     async def _rest(self, seconds: float) -> None:
-        self._wake.clear()
+        if not self._again:
+            self._wake.clear()
         try:
             async with asyncio.timeout(None if seconds == FOREVER else seconds):
                 while True:
                     await self._wake.wait()
                     self._wake.clear()
-                    if self._pool.connections(self.spec.name):
+                    if self._again or self._pool.connections(self.spec.name):
                         return  # a call brought it back before we tried
         except TimeoutError:
             pass

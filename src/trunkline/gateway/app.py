@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from trunkline.callers import Edge
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import RefusedError, StoreError, TrunklineError
-from trunkline.gateway import local_api, pages
-from trunkline.gateway.api import discovery, openapi, people, servers, status, threads, tools
+from trunkline.gateway import callback, local_api, pages
+from trunkline.gateway.api import connections, discovery, openapi, people, servers, status, threads, tools
 from trunkline.gateway.api.routes import PATH as API
 from trunkline.gateway.api.routes import Api, error_body
 from trunkline.gateway.guard import Guard
@@ -52,7 +52,9 @@ class Doors:
 
     def __init__(self, gateway: GatewayConfig, address: str, tenancy: Tenancy) -> None:
         self.guard = Guard(gateway, tenancy.people)
-        self.pages = AnswerPages(gateway.public_url.rstrip("/") or address, self.guard.whose)
+        address = gateway.public_url.rstrip("/") or address
+        tenancy.sign_ins.address = address
+        self.pages = AnswerPages(address, self.guard.whose)
         self.sessions = Sessions(
             most=gateway.max_sessions, idle=gateway.session_idle, question_timeout=gateway.question_timeout
         )
@@ -76,6 +78,7 @@ class App:
         routes = [
             *status.routes(relay),
             *servers.routes(relay),
+            *connections.routes(relay),
             *discovery.routes(relay),
             *tools.routes(relay, self._asking),
             *people.routes(relay.tenancy.people, self._known),
@@ -88,11 +91,13 @@ class App:
 
     async def __call__(self, request: Request) -> None:
         try:
-            self._guard.check(request, same_origin=request.path.startswith(pages.PATH))
+            self._guard.check(request, same_origin=request.path.startswith((pages.PATH, callback.PATH)))
             if request.path == "/mcp" or request.path.startswith("/mcp/"):
                 await self._mcp(request)
             elif request.path.startswith(pages.PATH):
                 await self._pages(request)
+            elif request.path.startswith(callback.PATH):
+                await callback.answer(self._relay.tenancy.sign_ins, self._guard.whose, request)
             elif request.path == local_api.PATH:
                 await self._local(request)
             elif request.path.startswith(API):

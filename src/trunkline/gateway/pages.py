@@ -72,7 +72,7 @@ class AnswerPages:
         """Show the page, or take what it sends."""
         found = self._open.get(request.path.removeprefix(PATH))
         if found is None or found.answer.done():
-            request.answer(404, _page("Gone", "<p>This question was answered, or its time is up.</p>"), PAGE)
+            request.answer(404, page_of("Gone", "<p>This question was answered, or its time is up.</p>"), PAGE)
         elif request.method == "GET":
             request.answer(200, self._form(found), PAGE)
         elif request.method == "POST":
@@ -96,7 +96,7 @@ class AnswerPages:
         if isinstance(found.request, FileRequest):
             value = tuple(_kept(file, found.ended) for file in files)
         found.answer.set_result(value)
-        request.answer(200, _page("Thank you", "<p>You can close this page.</p>"), PAGE)
+        request.answer(200, page_of("Thank you", "<p>You can close this page.</p>"), PAGE)
 
     def _form(self, found: _Open, problem: str = "") -> bytes:
         asked = found.request
@@ -113,7 +113,7 @@ class AnswerPages:
             f"<p>{escape(asked.message)}</p><p><small>Asked by {escape(who)}</small></p>{said}"
             f'<form method="post" autocomplete="off"{kind}>{rows}<button>Send</button></form>'
         )
-        return _page("A question", body)
+        return page_of("A question", body)
 
 
 def _fields(request: Elicitation) -> tuple[FormField, ...]:
@@ -140,7 +140,8 @@ def _row(field: FormField) -> str:
     return f"<label>{title} {control}</label><br>"
 
 
-def _page(title: str, body: str) -> bytes:
+def page_of(title: str, body: str) -> bytes:
+    """A whole page; the body is HTML."""
     style = "body{font:16px sans-serif;max-width:34em;margin:3em auto;padding:0 1em}label{display:block;margin:.6em 0}"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'

@@ -78,6 +78,23 @@ STEPS: tuple[str, ...] = (
     );
     CREATE INDEX credentials_kid ON credentials (kid);
     """,
+    # 4: sign-ins under way, and who of all processes does something alone
+    """
+    CREATE TABLE sign_ins (
+        state TEXT PRIMARY KEY,
+        owner TEXT NOT NULL,
+        server TEXT NOT NULL,
+        issuer TEXT NOT NULL,
+        until BIGINT NOT NULL,
+        outcome TEXT NOT NULL,
+        used BIGINT NOT NULL
+    );
+    CREATE TABLE leases (
+        name TEXT PRIMARY KEY,
+        holder TEXT NOT NULL,
+        until BIGINT NOT NULL
+    );
+    """,
 )
 NEWEST = len(STEPS)
 VAULT = 3

@@ -27,7 +27,7 @@ from trunkline.wire.seal import Seal, context_of
 
 log = logging.getLogger("trunkline")
 
-SECRET = ("env", "headers")
+SECRET = ("env", "headers", "oauth")
 """Options whose values may be secret."""
 
 ServerScope = Literal["app", "user"]

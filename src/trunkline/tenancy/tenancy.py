@@ -19,6 +19,7 @@ from trunkline.tenancy.keys import KeyMaker
 from trunkline.tenancy.people import People
 from trunkline.tenancy.rotation import Rotation
 from trunkline.tenancy.servers import Servers
+from trunkline.tenancy.sign_ins import SignIns
 from trunkline.tenancy.threads import Threads
 
 log = logging.getLogger("trunkline")
@@ -40,12 +41,14 @@ class Tenancy:
         self._opened: Store | None = None
         self._stack = AsyncExitStack()
         self.vault = Vault(self.store, lambda: self.is_open, self.master_key)
+        self.sign_ins = SignIns(self.vault, self.store, lambda: self.is_open, tasks)
         self.people = People(self.store, lambda: self.is_open, KeyMaker(lambda: self._pepper))
         self.threads = Threads(self.store, lambda: self.is_open)
         self.servers = Servers(self.store, lambda: self.is_open, self.vault, lambda: self._master, os.environ)
         self.rotation = Rotation(self.store, self.vault, self.servers)
 
         self.people.on_change(lambda user, key, _: None if key else self.threads.forget(user))
+        self.people.on_change(lambda user, key, _: None if key else self.sign_ins.forget(user))
         self._listeners: list[Callable[[Sequence[Change] | None], Awaitable[None]]] = []
 
     def on_change(self, listener: Callable[[Sequence[Change] | None], Awaitable[None]]) -> None:
@@ -88,11 +91,13 @@ class Tenancy:
     async def _tell(self, changes: Sequence[Change] | None) -> None:
         self.threads.follow(changes)
         await self.people.follow(changes)
+        await self.sign_ins.follow(changes)
         for listener in self._listeners:
             await listener(changes)
 
     async def close(self) -> None:
         """Let go of the store."""
+        self.sign_ins.close()
         await self._stack.aclose()
 
     async def _wait(self) -> None:

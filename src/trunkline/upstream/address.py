@@ -6,6 +6,7 @@ from urllib.parse import urljoin
 
 from trunkline.config.options import ServerSpec
 from trunkline.errors import UnreachableError
+from trunkline.upstream.authorization import Authorization, authorized, lines_for
 from trunkline.upstream.exchange import Exchange
 from trunkline.upstream.http1 import HttpClient, Response, request_bytes, split_url
 from trunkline.version import __version__
@@ -18,8 +19,9 @@ MAX_REDIRECTS = 3
 class Address:
     """One server's address, with the version that is spoken there and the session, if there is one."""
 
-    def __init__(self, spec: ServerSpec, client: HttpClient) -> None:
+    def __init__(self, spec: ServerSpec, client: HttpClient, authorization: Authorization | None = None) -> None:
         self._spec, self._client = spec, client
+        self.authorization = authorization
         self._origin, self._target = split_url(spec.url)
         self._redirects = 0
         self.session = b""
@@ -43,9 +45,14 @@ class Address:
         self._head = request_bytes(b"POST", self._target, self._headers, b"").partition(b"content-length")[0]
         self.modern = version in MODERN_VERSIONS
 
-    def post_bytes(self, exchange: Exchange, body: bytes) -> bytes:
-        """The whole POST that carries a request."""
-        lines = [self._head]
+    @property
+    def url(self) -> str:
+        """Where requests go."""
+        return f"{self._origin.scheme}://{self._origin.authority}{self._target}"
+
+    def post_bytes(self, exchange: Exchange, body: bytes, credential: bytes = b"") -> bytes:
+        """The whole POST that carries a request; the credential is header lines."""
+        lines = [self._head, credential]
         if self.modern:
             lines += (b"mcp-method: ", exchange.method.encode(), b"\r\n")
             if exchange.name:
@@ -66,17 +73,24 @@ class Address:
         if last_id:
             headers[b"last-event-id"] = last_id.encode()
         request = request_bytes(b"GET", self._target, headers, b"")
+        if self.authorization is not None:
+            request = with_lines(request, await lines_for(self.authorization, "GET", self.url))
         return (await self._client.send(self._origin, request, limit=self._spec.answer_limit))[0]
 
     async def say(self, method: bytes, body: bytes) -> Response:
         """Send something of which only the status matters."""
         request = request_bytes(method, self._target, self._headers, body)
-        response, _ = await self._client.send(self._origin, request, limit=self._spec.answer_limit)
-        try:
-            await response.ready()
-        finally:
-            response.close()
-        return response
+
+        async def send(credential: bytes) -> Response:
+            whole = with_lines(request, credential)
+            response, _ = await self._client.send(self._origin, whole, limit=self._spec.answer_limit)
+            try:
+                await response.ready()
+            finally:
+                response.close()
+            return response
+
+        return await authorized(self.authorization, method.decode(), self.url, send)
 
     def follow(self, response: Response) -> None:
         """Take on a redirection, but only within the origin: a server must not send our headers elsewhere."""
@@ -89,3 +103,8 @@ class Address:
             )
         self._target = target
         self.speak(self._version, self.session)
+
+
+def with_lines(request: bytes, credential: bytes) -> bytes:
+    """A whole request with further header lines."""
+    return request.replace(b"\r\n", b"\r\n" + credential, 1) if credential else request

@@ -25,7 +25,7 @@ class ConnectionKey:
     capabilities: bytes = b"{}"
     app: str = ""
     user: str = ""
-    """Whose calls alone it carries, where the server may ask something."""
+    """Whose calls alone it carries, where the server may ask something, or it is made with the user's credential."""
     session: str = ""
     thread: str = ""
     client: bytes = b""
@@ -36,13 +36,18 @@ class ConnectionKey:
         """Who is told what the server says here outside calls (see `owner_of`); empty when everybody is."""
         match self.purpose:
             case "shared":
-                return ""
+                return owner_of_user(self.user) if self.user else ""
             case "session":
                 return self.session
             case "tasks":
                 return f"tasks {self.user}"
             case "caller" | "lease":
                 return _joined(self.app, self.user, self.thread, self.client, self.capabilities)
+
+
+def owner_of_user(user: str) -> str:
+    """Who has the connections that are made with a user's credential: the user, with whichever program."""
+    return f"user {user}"
 
 
 def owner_of(scope: Scope, caller: Caller) -> str:

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 
 from trunkline.errors import UnreachableError
+from trunkline.upstream.http1 import HttpClient, split_url
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 _Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -38,6 +39,30 @@ class PublicOnly:
                 f"{host} is not a public address.", hint="Servers on private networks are the operator's to configure."
             )
         return found
+
+
+class Egress:
+    """Clients for addresses that a server names: what is private is named to us only by what is private itself."""
+
+    def __init__(self, resolve: Resolve = resolve) -> None:
+        self._resolve = resolve
+        self._anywhere, self._public = HttpClient(), HttpClient(PublicOnly(resolve))
+
+    async def client_for(self, server: str, *, public_only: bool) -> HttpClient:
+        """The client with which to fetch what a server at this address names."""
+        if public_only:
+            return self._public
+        origin, _ = split_url(server)
+        try:
+            found = await self._resolve(origin.host, origin.port)
+        except OSError:
+            found = list[str]()  # nothing is known of it that would make an exception
+        return self._public if all(map(is_public, found)) else self._anywhere
+
+    def close(self) -> None:
+        """Close every idle connection."""
+        self._anywhere.close()
+        self._public.close()
 
 
 def is_public(text: str) -> bool:

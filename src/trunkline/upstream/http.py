@@ -12,6 +12,7 @@ from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, 
 from trunkline.model import Answer, Introduction, Question, Reply
 from trunkline.tasks import Tasks
 from trunkline.upstream.address import Address
+from trunkline.upstream.authorization import Authorization, authorized
 from trunkline.upstream.connection import (
     OVERASKED,
     ConnectionEvents,
@@ -41,12 +42,19 @@ MOST_ANSWERS = 200
 class HttpConnection:
     """A line to one remote server; it has a session if the server is a legacy one that gives sessions."""
 
-    def __init__(self, spec: ServerSpec, events: ConnectionEvents, client: HttpClient, tasks: Tasks) -> None:
+    def __init__(
+        self,
+        spec: ServerSpec,
+        events: ConnectionEvents,
+        client: HttpClient,
+        tasks: Tasks,
+        authorization: Authorization | None = None,
+    ) -> None:
         self.spec, self.events = spec, events
         self.introduction = Introduction()
         self.log_level = ""
         self.last_used = time.monotonic()
-        self._address, self._tasks = Address(spec, client), tasks
+        self._address, self._tasks = Address(spec, client, authorization), tasks
         self._count = 0
         self._ended = ""
         self._open: set[Exchange] = set()
@@ -171,7 +179,7 @@ class HttpConnection:
 
     async def _send(self, exchange: Exchange) -> Reply:
         body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
-        return await self._read(exchange, await self._post(exchange, self._address.post_bytes(exchange, body)))
+        return await self._read(exchange, await self._post(exchange, body))
 
     async def _wait_on(self, exchange: Exchange) -> Reply:
         response = self._unbegun.pop(exchange, None)
@@ -189,7 +197,19 @@ class HttpConnection:
             raise ProtocolError(f"Server {self.spec.name!r} answered another request than {exchange.method}.")
         return checked_reply(exchange, message.result, message.error, modern=self.introduction.modern)
 
-    async def _post(self, exchange: Exchange, request: bytes) -> Response:
+    async def _post(self, exchange: Exchange, body: bytes) -> Response:
+        address = self._address
+        if address.authorization is None:
+            return await self._post_once(exchange, address.post_bytes(exchange, body))
+
+        async def send(credential: bytes) -> Response:
+            if exchange.expired is not None:
+                raise exchange.expired
+            return await self._post_once(exchange, address.post_bytes(exchange, body, credential))
+
+        return await authorized(address.authorization, "POST", address.url, send, timeout=exchange.timeout)
+
+    async def _post_once(self, exchange: Exchange, request: bytes) -> Response:
         for attempt in range(2):
             used = False
             response: Response | None = None
@@ -224,7 +244,7 @@ class HttpConnection:
         self._count += 1
         exchange.number = self._count
         body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
-        return await self._post(exchange, self._address.post_bytes(exchange, body))
+        return await self._post(exchange, body)
 
     # Receiving.
 

@@ -115,10 +115,10 @@ class Leases:
         found = [lease.connection for lease in self if lease.key.server == server]
         return [connection for connection in found if connection is not None and connection.alive]
 
-    def remove(self, server: str) -> None:
-        """End those of a server."""
+    def remove(self, server: str, user: str | None = None) -> None:
+        """End those of a server, or of one user there."""
         for lease in self:
-            if lease.key.server == server:
+            if lease.key.server == server and user in (None, lease.key.user):
                 self._end(lease)
 
     def remove_user(self, user: str) -> None:

@@ -17,6 +17,7 @@ from trunkline.errors import AuthorizationNeededError, BusyError, UnreachableErr
 from trunkline.identity import EVERYONE, Scope
 from trunkline.model import Answer, Caller
 from trunkline.tasks import Tasks, open_tasks
+from trunkline.upstream.authorization import Authorize, nobodys
 from trunkline.upstream.connection import Connection, ConnectionEvents, NotModernError
 from trunkline.upstream.connection_key import ConnectionKey, Purpose, askable
 from trunkline.upstream.egress import PublicOnly
@@ -66,8 +67,8 @@ class _Held:
 class Pool:
     """Hands out connections, and knows which servers must not be tried yet."""
 
-    def __init__(self, tasks: Tasks, warden: Warden, events: PoolEvents) -> None:
-        self._tasks, self._warden, self._events = tasks, warden, events
+    def __init__(self, tasks: Tasks, warden: Warden, events: PoolEvents, authorize: Authorize) -> None:
+        self._tasks, self._warden, self._events, self._authorize = tasks, warden, events, authorize
         self._client, self._public = HttpClient(), HttpClient(PublicOnly())
         self._held: dict[ConnectionKey, _Held] = {}
         self._opening: dict[ConnectionKey, asyncio.Task[Connection]] = {}
@@ -84,14 +85,16 @@ class Pool:
 
     def key_of(self, spec: ServerSpec, scope: Scope, caller: Caller, *, tasks: bool = False) -> ConnectionKey:
         """Which connection serves this caller: in its own era if possible, and shared unless it may be asked."""
+        credential = self._authorize(spec, scope.user) if scope.user and spec.url else None
+        own = credential.user if credential is not None else ""
         modern = self._modern.get(spec.fingerprint)
         if modern is None:
-            return ConnectionKey(spec.name, spec.fingerprint)
+            return ConnectionKey(spec.name, spec.fingerprint, user=own)
         if modern and (caller.modern or not self._legacy.get(spec.fingerprint, spec.era != "modern")):
-            return ConnectionKey(spec.name, spec.fingerprint, "modern")
+            return ConnectionKey(spec.name, spec.fingerprint, "modern", user=own)
         capabilities = askable(caller.capabilities)
         if capabilities == b"{}":
-            return ConnectionKey(spec.name, spec.fingerprint, "legacy")
+            return ConnectionKey(spec.name, spec.fingerprint, "legacy", user=own)
         # On a stream nothing tells which call a question belongs to, and roots are a session's: neither can be shared.
         # A legacy caller has its own session anyway, on which an HTTP server may also ask outside a call.
         session = "" if tasks else scope.session
@@ -115,7 +118,7 @@ class Pool:
         """A connection for one call: the shared one, or a fresh process for a `transient` server."""
         key = self.key_of(spec, scope, caller, tasks=tasks)
         if key.era == "auto":
-            await self.open(spec)
+            await self.open(spec, key)
             key = self.key_of(spec, scope, caller, tasks=tasks)
         transient = spec.lifecycle == "transient" and spec.kind == "stdio"
         if key.purpose == "lease" and not transient:
@@ -154,7 +157,7 @@ class Pool:
         """The connection that is this caller's alone, opened if need be; `None` where it shares one."""
         key = self.key_of(spec, scope, caller)
         if key.era == "auto":
-            await self.open(spec)
+            await self.open(spec, key)
             key = self.key_of(spec, scope, caller)
         if key.purpose == "shared" or (spec.lifecycle == "transient" and spec.kind == "stdio"):
             return None
@@ -237,9 +240,14 @@ class Pool:
                 raise UnreachableError(f"Server {spec.name!r} was removed.") from None
             raise
 
-    def hear(self, spec: ServerSpec, method: str, params: bytes) -> None:
-        """Pass on what a server said to nobody in particular."""
-        self._events.hear(ConnectionKey(spec.name, spec.fingerprint), method, params)
+    def hear(self, spec: ServerSpec, method: str, params: bytes, *, user: str = "") -> None:
+        """Pass on what a server said to nobody in particular, or to a user's own credential."""
+        self._events.hear(ConnectionKey(spec.name, spec.fingerprint, user=user), method, params)
+
+    async def is_withheld(self, spec: ServerSpec) -> bool:
+        """Whether what was listed with the credential at hand is not for everybody to see."""
+        credential = self._authorize(spec, "")
+        return credential is not None and await credential.is_withheld()
 
     def gate(self, server: str) -> Backoff:
         """The server's record of failures."""
@@ -273,6 +281,11 @@ class Pool:
         self._gates.pop(server, None)
         self._leases.remove(server)
         await self._close([key for key in self._held if key.server == server])
+
+    async def end_credential(self, server: str, user: str) -> None:
+        """A credential is another: connections that were made with it, or for want of it, are made anew."""
+        self._leases.remove(server, user)
+        await self._close([key for key in self._held if key.server == server and key.user == user])
 
     def of_session(self, session: str) -> list[Connection]:
         """The live connections that belong to one caller's session."""
@@ -362,7 +375,8 @@ class Pool:
             self.lost(key, stale.connection, "The connection was lost.")
         connection = await self._connect(spec, key)
         key = self._known(key)
-        idle = self._idle(spec) if key.purpose == "caller" else FOREVER
+        one_users = key.purpose == "caller" or (key.purpose == "shared" and key.user)
+        idle = self._idle(spec) if one_users else FOREVER
         self._held[key] = _Held(connection, time.monotonic(), idle)
         if key.owner:
             self._owned.setdefault(key.owner, set()).add(key)
@@ -394,7 +408,7 @@ class Pool:
             lambda: self._events.downloading(key),
         )
         try:
-            connection = await self._dial(spec, events, spec.era if key.era == "auto" else key.era)
+            connection = await self._dial(spec, events, key)
         except AuthorizationNeededError:
             raise
         except UpstreamError as error:
@@ -409,22 +423,24 @@ class Pool:
         gate.connected()
         return connection
 
-    async def _dial(self, spec: ServerSpec, events: ConnectionEvents, era: str) -> Connection:
+    async def _dial(self, spec: ServerSpec, events: ConnectionEvents, key: ConnectionKey) -> Connection:
+        era = spec.era if key.era == "auto" else key.era
         if spec.kind == "local":
             return await connect_local(spec, events, self._tasks, era=era)
         if spec.kind == "stdio":
             return await connect_stdio(spec, events, self._warden, era=era)
+        credential = self._authorize(spec, key.user)
         client = self._public if spec.public_only else self._client
         if spec.kind == "sse":
-            return await connect_sse(spec, events, client, self._tasks)
-        remote = HttpConnection(spec, events, client, self._tasks)
+            return await connect_sse(spec, events, client, self._tasks, credential)
+        remote = HttpConnection(spec, events, client, self._tasks, credential)
         try:
             await remote.open(era=era)
         except NotStreamableError as error:
             if spec.transport == "http" or era == "modern":
                 raise
             try:
-                connection = await connect_sse(spec, events, client, self._tasks)
+                connection = await connect_sse(spec, events, client, self._tasks, credential)
             except AuthorizationNeededError:
                 raise
             except UpstreamError:
@@ -436,11 +452,11 @@ class Pool:
 
 
 @asynccontextmanager
-async def open_pool(events: PoolEvents) -> AsyncGenerator[Pool]:
+async def open_pool(events: PoolEvents, authorize: Authorize = nobodys) -> AsyncGenerator[Pool]:
     """A pool for the body; with it end all connections and all processes."""
     try:
         async with open_tasks() as tasks, open_warden() as warden:
-            pool = Pool(tasks, warden, events)
+            pool = Pool(tasks, warden, events, authorize)
             tasks.start(pool.sweep(), name="pool sweep")
             try:
                 yield pool

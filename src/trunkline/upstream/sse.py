@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
+from functools import partial
 from urllib.parse import urljoin
 
 from trunkline.config.options import ServerSpec
 from trunkline.errors import AuthorizationNeededError, UnreachableError, UpstreamError
 from trunkline.tasks import Tasks
+from trunkline.upstream.address import with_lines
+from trunkline.upstream.authorization import Authorization, authorized
 from trunkline.upstream.connection import ConnectionEvents
 from trunkline.upstream.http1 import HttpClient, Response, request_bytes, split_url
 from trunkline.upstream.stream import StreamConnection
@@ -18,9 +21,15 @@ from trunkline.wire.sse import Decoder
 POST_TIMEOUT = 30.0
 
 
-async def connect_sse(spec: ServerSpec, events: ConnectionEvents, client: HttpClient, tasks: Tasks) -> StreamConnection:
+async def connect_sse(
+    spec: ServerSpec,
+    events: ConnectionEvents,
+    client: HttpClient,
+    tasks: Tasks,
+    authorization: Authorization | None = None,
+) -> StreamConnection:
     """Open the stream, learn where to post, shake hands."""
-    streams = _Streams(spec, events, client)
+    streams = _Streams(spec, events, client, authorization)
     with ExitStack() as unless_open:
         unless_open.callback(streams.drop)
         try:
@@ -37,8 +46,10 @@ async def connect_sse(spec: ServerSpec, events: ConnectionEvents, client: HttpCl
 
 
 class _Streams:
-    def __init__(self, spec: ServerSpec, events: ConnectionEvents, client: HttpClient) -> None:
-        self.spec, self.client = spec, client
+    def __init__(
+        self, spec: ServerSpec, events: ConnectionEvents, client: HttpClient, authorization: Authorization | None
+    ) -> None:
+        self.spec, self.client, self.authorization = spec, client, authorization
         self.connection = StreamConnection(spec, events)
         self.connection.send = lambda text: self.queue.put_nowait(text)
         self.queue: asyncio.Queue[bytes] = asyncio.Queue()
@@ -53,8 +64,7 @@ class _Streams:
 
     async def open(self) -> None:
         request = request_bytes(b"GET", self.target, {**self.headers, b"accept": b"text/event-stream"}, b"")
-        self.response, _ = await self.client.send(self.origin, request, limit=self.spec.answer_limit)
-        await self.response.ready()
+        self.response = await authorized(self.authorization, "GET", self.spec.url, partial(self._send, request))
         if self.response.status == 401:
             raise AuthorizationNeededError(f"Server {self.spec.name!r} wants authorization (HTTP 401).")
         if self.response.status != 200 or not self.response.streams:
@@ -87,13 +97,20 @@ class _Streams:
                 self.connection.refuse(guess_number(text[:64], b""), f"did not take the request ({error})")
 
     async def _post(self, request: bytes) -> None:
-        response, _ = await self.client.send(self.origin, request, limit=self.spec.answer_limit)
-        try:
-            await response.ready()
-        finally:
-            response.close()
+        url = f"{self.origin.scheme}://{self.origin.authority}{self.target}"
+        response = await authorized(self.authorization, "POST", url, partial(self._send, request))
+        response.close()
         if response.status >= 400:
             raise UnreachableError(f"HTTP {response.status}")
+
+    async def _send(self, request: bytes, credential: bytes) -> Response:
+        whole = with_lines(request, credential)
+        response, _ = await self.client.send(self.origin, whole, limit=self.spec.answer_limit)
+        with ExitStack() as unless_ready:
+            unless_ready.callback(response.close)
+            await response.ready()
+            unless_ready.pop_all()
+        return response
 
     async def _piece(self) -> bytes:
         assert self.response is not None

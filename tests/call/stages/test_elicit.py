@@ -10,6 +10,7 @@ import pytest
 from trunkline.call.stages.elicit import ROUNDS, ElicitStage
 from trunkline.errors import TrunklineError
 from trunkline.model import Answer, Call, Caller, Parked, Question, Reply
+from trunkline.tasks import open_tasks
 
 QUESTION = Question("elicitation/create", b'{"message":"Sure?"}')
 YES = Answer(result=b'{"action":"accept"}')
@@ -21,6 +22,10 @@ class Waiting:
 
     server: str = "shop"
     questions: Mapping[str, Question] = field(default_factory=lambda: {"q": QUESTION})
+
+
+async def nobody(attempt: str) -> str:
+    raise AssertionError("nobody signs in here")
 
 
 async def asked(times: int) -> tuple[int, list[Parked | None], Reply | None]:
@@ -38,7 +43,8 @@ async def asked(times: int) -> tuple[int, list[Parked | None], Reply | None]:
 
     call = Call("tools/call", "order", {}, caller=Caller(capabilities=b'{"elicitation":{}}'), ask=answer)
     try:
-        return answered, withdrawn, await ElicitStage(withdrawn.append)(call, server)
+        async with open_tasks() as tasks:
+            return answered, withdrawn, await ElicitStage(withdrawn.append, nobody, tasks)(call, server)
     except TrunklineError:
         return answered, withdrawn, None
 

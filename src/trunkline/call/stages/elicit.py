@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import hashlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, cast
 
 from trunkline.call.stage import Handler
-from trunkline.errors import TrunklineError
+from trunkline.call.suspended import Suspended
+from trunkline.errors import AuthorizationNeededError, TrunklineError
+from trunkline.identity import unit_name
 from trunkline.model import Answer, Call, Parked, Question, Reply
 from trunkline.questions.mcp import flag_secrets
+from trunkline.tasks import Tasks
 from trunkline.tools.check.checker import checker_for
 from trunkline.wire.envelope import INVALID_PARAMS, error_object
-from trunkline.wire.members import decode_object, is_object, write_members
-from trunkline.wire.questions import may_ask, not_asked, read_input_required
+from trunkline.wire.members import decode_object, encode, is_object, write_members
+from trunkline.wire.questions import accepted, may_ask, not_asked, read_input_required
 
 log = logging.getLogger("trunkline")
+
+SignedIn = Callable[[str], Awaitable[str]]
+"""Waits until a sign-in is done; says why it failed, or nothing."""
 
 ROUNDS = 10
 """How often a server may ask in one call."""
@@ -26,13 +33,41 @@ ROUNDS = 10
 class ElicitStage:
     """For calls that name who answers (`call.ask`), no question leaves this stage; others pass theirs to the edge."""
 
-    def __init__(self, withdraw: Callable[[Parked | None], None]) -> None:
-        self._withdraw = withdraw
+    def __init__(self, withdraw: Callable[[Parked | None], None], signed_in: SignedIn, tasks: Tasks) -> None:
+        self._withdraw, self._signed_in, self._tasks = withdraw, signed_in, tasks
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
-        reply = await call_next(call)
-        if call.ask is None:
-            return reply
+        try:
+            reply = await call_next(call)
+        except AuthorizationNeededError as error:
+            question = _where_to_sign_in(call, error)
+            if not error.url or not may_ask(question, call.caller.capabilities):
+                raise
+            if call.ask is not None:
+                return await self._sign_in(call, question, error, call_next)
+            own = dataclasses.replace(call)  # the caller's goes on changing with every answer it brings
+            suspended = Suspended(own)
+            own.ask = suspended.ask
+            return await suspended.run(self._sign_in(own, question, error, call_next), self._tasks)
+        return reply if call.ask is None else await self._answered(call, reply, call_next)
+
+    async def _sign_in(
+        self, call: Call, question: Question, error: AuthorizationNeededError, call_next: Handler
+    ) -> Reply:
+        """Send the caller's person to sign in; the call, which its server has not seen, goes on when they are done."""
+        assert call.ask is not None
+        id = str(decode_object(question.params)["elicitationId"])
+        answer = (await call.ask({id: question})).get(id)
+        if answer is None or not accepted(answer):
+            raise error
+        problem = await self._signed_in(error.attempt)
+        if not call.caller.modern:
+            call.listener.notify("notifications/elicitation/complete", encode({"elicitationId": id}))
+        if problem:
+            raise AuthorizationNeededError(f"Nobody is signed in to server {unit_name(call.server)!r}: {problem}")
+        return await self._answered(call, await call_next(call), call_next)
+
+    async def _answered(self, call: Call, reply: Reply, call_next: Handler) -> Reply:
         original = call.params
         for rounds in range(ROUNDS + 1):
             if reply.questions and reply.parked is not None:
@@ -75,6 +110,16 @@ class ElicitStage:
         allowed = {key: one for key, one in questions.items() if may_ask(one, call.caller.capabilities)}
         refused = {key: not_asked(one) for key, one in questions.items() if key not in allowed}
         return {**(await call.ask(allowed) if allowed else {}), **refused}
+
+
+def _where_to_sign_in(call: Call, error: AuthorizationNeededError) -> Question:
+    asked = {
+        "mode": "url",
+        "message": f"Sign in to {unit_name(call.server)!r}, so that {call.name or 'the call'} can be done.",
+        "url": error.url,
+        "elicitationId": hashlib.sha256(error.attempt.encode()).hexdigest()[:32],
+    }
+    return Question("elicitation/create", encode(asked))
 
 
 def wrong_answer(question: Question, answer: Answer) -> str:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import cast
 
 from trunkline.call.stage import REPEATABLE, Handler
 from trunkline.config.options import ServerSpec
-from trunkline.errors import SessionLostError, UnreachableError, UpstreamError, UpstreamTimeoutError
+from trunkline.errors import (
+    AuthorizationNeededError,
+    SessionLostError,
+    UnreachableError,
+    UpstreamError,
+    UpstreamTimeoutError,
+)
+from trunkline.identity import Scope
 from trunkline.model import Call, Reply
 from trunkline.telemetry.tally import Tallies
 from trunkline.upstream.connection import Connection
@@ -25,14 +32,24 @@ Taught = Callable[[Call, bool], None]
 Report = Callable[[str, UpstreamError | None], None]
 """Told how each call to a server went."""
 
+Needed = Callable[[Scope, ServerSpec, AuthorizationNeededError], Awaitable[AuthorizationNeededError]]
+"""Says where a caller's person signs in."""
+
 
 class SendStage:
     """Knows how every server is reached, and counts how it answers."""
 
     def __init__(
-        self, pool: Pool, specs: Mapping[str, ServerSpec], report: Report, tallies: Tallies, taught: Taught
+        self,
+        pool: Pool,
+        specs: Mapping[str, ServerSpec],
+        report: Report,
+        tallies: Tallies,
+        taught: Taught,
+        needed: Needed,
     ) -> None:
         self._pool, self._specs, self._report, self._tallies, self._taught = pool, specs, report, tallies, taught
+        self._needed = needed
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
         spec = self._specs.get(call.server)
@@ -50,6 +67,8 @@ class SendStage:
         except UpstreamError as error:
             self._report(spec.name, error)
             self._tallies.count(spec.name, _tool(call), since, failed=True, tool_error=False, user=call.scope.user)
+            if isinstance(error, AuthorizationNeededError):
+                raise await self._needed(call.scope, spec, error) from error.__cause__
             raise
         self._report(spec.name, None)
         reply.server = spec.name

@@ -11,6 +11,7 @@ from trunkline.identity import EVERYONE, NO_OVERRIDES, Scope, owner_of
 from trunkline.model import Entry, Kind, View
 from trunkline.relay import Relay
 from trunkline.tools.builtin import CATALOGUE
+from trunkline.upstream.connection_key import owner_of_user
 from trunkline.wire.envelope import read_string
 from trunkline.wire.members import encode, read_members
 
@@ -148,13 +149,13 @@ class Subscribers:
                     subscriber.updated(uri, params)
             return
         for subscriber in self._seeing(server):
-            if not owner or owner == subscriber.owner:
+            if not owner or _is_owner(subscriber, owner):
                 subscriber.said(method, params)
 
     def _own_changed(self, owner: str, method: str) -> None:
         """A list changed on a caller's own connection. Of those that all share we tell when we have read them anew."""
         for subscriber in list(self._all.values()) if owner else ():
-            if subscriber.owner == owner:
+            if _is_owner(subscriber, owner):
                 subscriber.changed(Kind(method.split("/")[1]))
 
     def _seeing(self, server: str) -> Iterator[Subscriber]:
@@ -162,6 +163,12 @@ class Subscribers:
         for scope, group in list(self._groups.items()):
             if server in group.shown.snapshot.servers or (scope == EVERYONE and not owner_of(server)):
                 yield from [self._all[number] for number in group.members]
+
+
+def _is_owner(subscriber: Subscriber, owner: str) -> bool:
+    """Whether what is said on an owner's connection is said to a listener."""
+    user = subscriber.scope.user
+    return owner == subscriber.owner or bool(user and owner == owner_of_user(user))
 
 
 @dataclass

@@ -1,0 +1,192 @@
+"""Requests for tokens, and what the answers mean: which are tokens, which are final, which are to be tried again."""
+
+from __future__ import annotations
+
+import base64
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from trunkline.errors import AuthorizationNeededError, ConfigError, UnreachableError
+from trunkline.tenancy.oauth.metadata import Issuer
+from trunkline.tenancy.oauth.registration import Client
+from trunkline.tenancy.oauth.signing import SigningKey, challenge_of, client_assertion, dpop_proof
+from trunkline.tenancy.oauth.web import Answer, Web
+
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+LONGEST_LIFE = 366 * 86400.0
+FINAL = frozenset(("invalid_grant", "invalid_client", "unauthorized_client", "access_denied"))
+"""Errors after which the same request will never be granted."""
+
+
+class GrantRefusedError(ConfigError):
+    """The authorization server will not give a token for what we have; a person must sign in again, or configure."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The authorization server refused ({reason}).")
+        self.reason = reason
+
+
+class LaterError(AuthorizationNeededError):
+    """No token now, although nothing is lost: ask again after a while."""
+
+    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+        super().__init__(message, hint="It is tried again; nothing has to be done.")
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True)
+class Granted:
+    """What a token endpoint gave."""
+
+    access_token: str = field(repr=False)
+    token_type: str
+    lifetime: float
+    """Seconds; 0 when nothing sensible was said: then it is used until the server refuses it."""
+    refresh_token: str = field(default="", repr=False)
+    scopes: tuple[str, ...] | None = None
+    """What it is good for, where that was said."""
+
+
+@dataclass
+class TokenEndpoint:
+    """One authorization server's token endpoint, as one client sees it."""
+
+    web: Web
+    issuer: Issuer
+    client: Client
+    private_key: str = field(default="", repr=False)
+    key: SigningKey | None = None
+    """Binds tokens to us, where the authorization server does that (DPoP)."""
+
+    async def ask(self, fields: Mapping[str, str]) -> Granted:
+        """Ask for a token; `GrantRefusedError` is final, `LaterError` is not."""
+        nonce = ""
+        for _ in range(2):
+            answer = await self._send(fields, nonce)
+            if answer.content.get("error") == "use_dpop_nonce" and self.key is not None and not nonce:
+                nonce = answer.headers.get(b"dpop-nonce", b"").decode("latin-1")
+                continue
+            return read_tokens(answer)
+        raise GrantRefusedError("use_dpop_nonce")
+
+    async def revoke(self, token: str, kind: str) -> bool:
+        """Have a token forgotten, where that can be asked for (RFC 7009)."""
+        if not self.issuer.revocation_url:
+            return False
+        fields, headers = self._authenticated({"token": token, "token_type_hint": kind})
+        answer = await self.web.post(self.issuer.revocation_url, fields, headers, "revocation of tokens")
+        return answer.status == 200
+
+    async def _send(self, fields: Mapping[str, str], nonce: str) -> Answer:
+        if not self.issuer.token_url:
+            raise ConfigError("The authorization server names no token endpoint.")
+        whole, headers = self._authenticated(fields)
+        if self.key is not None:
+            headers[b"dpop"] = dpop_proof(self.key, "POST", self.issuer.token_url, nonce=nonce).encode()
+        try:
+            return await self.web.post(self.issuer.token_url, whole, headers, "token endpoint")
+        except UnreachableError as error:
+            raise LaterError(error.message) from error
+
+    def _authenticated(self, fields: Mapping[str, str]) -> tuple[dict[str, str], dict[bytes, bytes]]:
+        client, whole = self.client, dict(fields)
+        if client.auth_method == "client_secret_basic":
+            pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
+            return whole, {b"authorization": b"Basic " + base64.b64encode(pair.encode())}
+        whole["client_id"] = client.client_id
+        if client.auth_method == "client_secret_post":
+            whole["client_secret"] = client.client_secret
+        elif client.auth_method == "private_key_jwt":
+            signed = client_assertion(SigningKey(self.private_key), client.client_id, self.issuer.issuer)
+            whole |= {"client_assertion_type": ASSERTION_TYPE, "client_assertion": signed}
+        return whole, {}
+
+
+def read_tokens(answer: Answer) -> Granted:
+    """The tokens of an answer. Only what the authorization server says in so many words is final."""
+    said, error = answer.content, answer.content.get("error")
+    if answer.status in (400, 401, 403) and isinstance(error, str) and error in FINAL:
+        raise GrantRefusedError(error)
+    if answer.status != 200:
+        reason = f", {error}" if isinstance(error, str) and error.isidentifier() and len(error) < 40 else ""
+        raise LaterError(f"The token endpoint answered HTTP {answer.status}{reason}.", _retry_after(answer))
+    token, kind = said.get("access_token"), said.get("token_type")
+    if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise LaterError("The token endpoint answered without a token.")
+    if isinstance(kind, str) and kind.lower() not in ("bearer", "dpop", "n_a"):
+        raise GrantRefusedError("a token of an unknown type")
+    refresh, scope = said.get("refresh_token"), said.get("scope")
+    return Granted(
+        token,
+        "DPoP" if isinstance(kind, str) and kind.lower() == "dpop" else "Bearer",
+        lifetime_of(said.get("expires_in")),
+        refresh if isinstance(refresh, str) else "",
+        tuple(scope.split()) if isinstance(scope, str) and scope.strip() else None,
+    )
+
+
+def lifetime_of(expires_in: Any) -> float:
+    """Seconds that a token lives; what makes no sense says nothing."""
+    try:
+        seconds = float(expires_in) if isinstance(expires_in, (int, float, str)) else 0.0
+    except (ValueError, OverflowError):
+        return 0.0
+    return min(seconds, LONGEST_LIFE) if math.isfinite(seconds) and seconds > 0 else 0.0
+
+
+def authorization_address(
+    issuer: Issuer,
+    client: Client,
+    *,
+    redirect_uri: str,
+    state: str,
+    verifier: str,
+    resource: str,
+    scopes: tuple[str, ...],
+) -> str:
+    """Where a person goes to sign in."""
+    if not issuer.authorization_url:
+        raise ConfigError("The authorization server has no address for people to sign in at.")
+    asked = {
+        "response_type": "code",
+        "client_id": client.client_id,
+        "redirect_uri": redirect_uri,
+        "state": state,
+        "code_challenge": challenge_of(verifier),
+        "code_challenge_method": "S256",
+        "resource": resource,
+        **({"scope": " ".join(scopes)} if scopes else {}),
+        **({"prompt": "consent"} if "offline_access" in scopes else {}),
+    }
+    return f"{issuer.authorization_url}{'&' if '?' in issuer.authorization_url else '?'}{urlencode(asked)}"
+
+
+def scopes_for(
+    *, configured: tuple[str, ...], challenged: tuple[str, ...], resource: tuple[str, ...], granted: tuple[str, ...]
+) -> tuple[str, ...]:
+    """What to ask for: as configured, else as challenged, else all the server lists; never less than was granted."""
+    wanted = configured or challenged or resource
+    step_up = challenged if configured else ()
+    return tuple(dict.fromkeys((*granted, *wanted, *step_up)))
+
+
+def with_offline(scopes: tuple[str, ...], issuer: Issuer) -> tuple[str, ...]:
+    """With what makes an authorization server give refresh tokens, where it says that it knows that."""
+    offered = "offline_access" in issuer.scopes and "offline_access" not in scopes
+    return (*scopes, "offline_access") if offered else scopes
+
+
+def _retry_after(answer: Answer) -> float:
+    text = answer.headers.get(b"retry-after", b"").decode("latin-1")
+    return min(float(text), 300.0) if text.isdigit() and len(text) < 6 else 0.0
+
+
+def expiry(granted: Granted) -> float:
+    """When a token that was just given ends; 0 when nobody knows."""
+    return time.time() + granted.lifetime if granted.lifetime else 0.0

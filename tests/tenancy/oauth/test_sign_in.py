@@ -1,0 +1,266 @@
+"""A person signs in once, for themselves, and at the authorization server that was asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.harness import LegacyCaller, ModernCaller, gateway, until
+from tests.tenancy.oauth.provider import Provider, base_of, kept_tokens, login, provider, server_of, sign_in
+from trunkline.gateway.serve import Gateway
+from trunkline.model import State
+
+ANA, BOB = "ana-token-0123456789", "bob-token-0123456789"
+USERS = {"ana": ANA, "bob": BOB}
+
+Sent = dict[str, str]
+
+
+async def tools_of(opened: Gateway, http: aiohttp.ClientSession, key: str) -> list[str]:
+    listed = await ModernCaller(opened.url, http, token=key).request("tools/list")
+    return [tool["name"] for tool in listed.result["tools"]]
+
+
+async def test_a_server_that_wants_a_sign_in_says_so_and_a_call_is_told_where(tmp_path: Path) -> None:
+    async with provider() as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+        before = opened.hub.snapshot.servers["git"].state
+        status, page = await sign_in(opened, http)
+        one.valid.clear()
+        one.refreshable.clear()
+        heard = await ModernCaller(opened.url, http).call("whoami")
+        again = await login(opened, http)
+
+    assert (before, status) == (State.NEEDS_AUTHORIZATION, 200)
+    assert "Signed in" in page
+    assert f"{one.url}/authorize?" in heard.error["message"]
+    assert again["url"] in heard.error["message"]  # whoever asks twice gets the same
+
+
+async def test_signing_in_opens_the_store_where_there_was_none(tmp_path: Path) -> None:
+    async with provider() as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+        before = opened.hub.relay.tenancy.is_open
+        await sign_in(opened, http)
+        told = await login(opened, http)
+
+        assert (before, opened.hub.relay.tenancy.is_open) == (False, True)
+    assert (told["status"], told.get("state")) == (200, "signed-in")
+
+
+WRONG: dict[str, Callable[[Sent], Sent]] = {
+    "no issuer, although it says one": lambda sent: {"code": sent["code"], "state": sent["state"]},
+    "another issuer": lambda sent: {**sent, "iss": "https://evil.example"},
+    "its issuer in other letters": lambda sent: {**sent, "iss": sent["iss"].upper()},
+    "no state": lambda sent: {"code": sent["code"], "iss": sent["iss"]},
+    "another state": lambda sent: {**sent, "state": "x" * 43},
+    "an error of another": lambda sent: {"error": "<script>", "state": sent["state"], "iss": "https://evil.example"},
+    "a no": lambda sent: {
+        "error": "access_denied", "error_description": "<script>", "state": sent["state"], "iss": sent["iss"]
+    },
+    "no code": lambda sent: {"state": sent["state"], "iss": sent["iss"]},
+}  # fmt: skip
+
+
+async def test_what_was_not_sent_by_whom_we_asked_is_refused_before_any_request_for_a_token(tmp_path: Path) -> None:
+    async with provider() as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+        for name, wrong in WRONG.items():
+            one.sent_back = wrong
+            status, page = await sign_in(opened, http)
+
+            assert (status, one.tokens) == (400, []), name
+            assert "script" not in page, name
+            assert "evil" not in page, name
+
+    assert len({asked["state"] for asked in one.authorizations}) >= len(WRONG) - 2  # a used one is never offered again
+
+
+async def test_a_sign_in_is_used_once(tmp_path: Path) -> None:
+    sent: list[Sent] = []
+    async with provider() as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+        one.sent_back = lambda back: sent.append(back) or back
+        await sign_in(opened, http)
+        async with http.get(f"{base_of(opened)}/oauth/callback", params=sent[0]) as page:
+            status, headers = page.status, page.headers
+
+    assert (status, len(one.tokens)) == (400, 1)
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "script-src" not in headers["content-security-policy"]
+
+
+UNSAFE: dict[str, dict[str, Any]] = {
+    "no word of PKCE": {"metadata": {"code_challenge_methods_supported": None}},
+    "PKCE without a digest": {"metadata": {"code_challenge_methods_supported": ["plain"]}},
+    "a script to open": {"metadata": {"authorization_endpoint": "javascript:alert(1)"}},
+    "a file to open": {"metadata": {"authorization_endpoint": "file:///etc/passwd"}},
+    "a shell to open": {"metadata": {"authorization_endpoint": "http://$(calc)/ `id`"}},
+    "tokens over plain HTTP": {"metadata": {"token_endpoint": "http://10.0.0.1/token"}},
+    "clients registered over plain HTTP": {"metadata": {"registration_endpoint": "http://169.254.169.254/"}},
+    "another issuer's words": {"metadata": {"issuer": "https://evil.example"}},
+    "another server's description": {"description": {"resource": "https://evil.example/mcp"}},
+    "an issuer that is no address": {"description": {"authorization_servers": ["gopher://x"]}},
+    "an issuer in the network": {"description": {"authorization_servers": ["http://192.168.0.1"]}},
+}
+
+
+@pytest.mark.parametrize("how", UNSAFE)
+async def test_nobody_is_sent_to_an_unsafe_sign_in(how: str, tmp_path: Path) -> None:
+    wrong = provider(**UNSAFE[how])
+    async with wrong as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+        told = await login(opened, http)
+
+    assert (told["status"], one.registered, one.tokens) == (422, 0, [])
+    assert told["error"]["hint"]
+
+
+async def test_nothing_of_the_old_authorization_server_is_sent_to_one_that_the_server_names_later(
+    tmp_path: Path,
+) -> None:
+    async with (
+        provider() as one,
+        provider() as other,
+        gateway(tmp_path, server_of(one)) as opened,
+        aiohttp.ClientSession() as http,
+    ):
+        await sign_in(opened, http)
+        one.description["authorization_servers"] = [other.url]
+        one.valid.clear()
+        heard = await ModernCaller(opened.url, http).call("whoami")
+        kept = await kept_tokens(tmp_path)
+        async with http.get(f"{base_of(opened)}/api/v1/connections") as answer:
+            [shown] = (await answer.json())["connections"]
+
+    assert "error" in heard.message
+    assert (one.refreshes, other.tokens) == ([], [])
+    assert kept is not None
+    assert shown["state"] == "expired"
+    assert "another authorization server" in shown["reason"]
+
+
+async def test_a_server_that_was_moved_gets_no_token_of_the_place_before(tmp_path: Path) -> None:
+    async with provider() as one, provider() as other, aiohttp.ClientSession() as http:
+        async with gateway(tmp_path, server_of(one)) as opened:
+            await sign_in(opened, http)
+        async with gateway(tmp_path, server_of(other)) as opened:
+            state = opened.hub.snapshot.servers["git"].state
+            told = await login(opened, http)
+
+    assert (state, other.tokens, other.seen) == (State.NEEDS_AUTHORIZATION, [], {""})
+    assert told["url"].startswith(other.url)
+
+
+async def test_each_user_signs_in_for_themselves(tmp_path: Path) -> None:
+    async with provider() as one, aiohttp.ClientSession() as http:
+        async with gateway(tmp_path, server_of(one), users=USERS) as opened:
+            assert (await sign_in(opened, http, key=ANA))[0] == 200
+            async with asyncio.timeout(10):
+                while not await tools_of(opened, http, ANA):  # noqa: ASYNC110 - it is listed by itself
+                    await asyncio.sleep(0.02)
+            anas = await ModernCaller(opened.url, http, token=ANA).call("whoami")
+            bobs = await ModernCaller(opened.url, http, token=BOB).call("whoami")
+            listed = await tools_of(opened, http, BOB)
+            async with http.get(
+                f"{base_of(opened)}/api/v1/connections", headers={"authorization": f"Bearer {BOB}"}
+            ) as answer:
+                shown = await answer.json()
+        async with gateway(tmp_path, server_of(one), users=USERS) as opened:
+            later = await tools_of(opened, http, ANA)
+
+    assert (anas.text, len(one.calls)) == ("you", 1)
+    assert "error" in bobs.message
+    assert (listed, shown["connections"]) == ([], [])
+    assert later == ["whoami"]
+
+
+async def test_what_the_operator_signed_in_to_alone_is_not_for_users_who_come_later(tmp_path: Path) -> None:
+    async with provider() as one, aiohttp.ClientSession() as http:
+        async with gateway(tmp_path, server_of(one)) as opened:
+            await sign_in(opened, http)
+        async with gateway(tmp_path, server_of(one), users=USERS) as opened:
+            listed = await tools_of(opened, http, ANA)
+            heard = await ModernCaller(opened.url, http, token=ANA).call("whoami")
+
+    assert listed == []
+    assert "error" in heard.message
+    assert one.calls == []
+
+
+async def test_a_users_programs_are_told_what_their_sign_in_lists(tmp_path: Path) -> None:
+    async with (
+        provider() as one,
+        gateway(tmp_path, server_of(one), users=USERS) as opened,
+        aiohttp.ClientSession() as http,
+    ):
+        caller = LegacyCaller(opened.url, http)
+        caller.headers["authorization"] = f"Bearer {ANA}"
+        await caller.open()
+        async with caller.listen() as stream:
+            await sign_in(opened, http, key=ANA)
+            heard = await stream.next(10.0)
+        listed = await caller.request("tools/list")
+
+    assert heard["method"] == "notifications/tools/list_changed"
+    assert [tool["name"] for tool in listed.result["tools"]] == ["whoami"]
+
+
+async def test_a_shared_sign_in_is_the_operators_to_make_and_serves_everybody(tmp_path: Path) -> None:
+    admin = "operator-token-0123456789"
+    async with (
+        provider() as one,
+        gateway(tmp_path, server_of(one, shared=True), users=USERS, token=admin) as opened,
+        aiohttp.ClientSession() as http,
+    ):
+        refused = await login(opened, http, key=ANA)
+        await sign_in(opened, http, key=admin)
+        await until(lambda: "whoami" in opened.hub.snapshot.tools)
+        heard = [await ModernCaller(opened.url, http, token=key).call("whoami") for key in (ANA, BOB)]
+
+    assert refused["status"] == 403
+    assert [one.text for one in heard] == ["you", "you"]
+
+
+async def test_signing_out_forgets_the_tokens_and_has_them_revoked(tmp_path: Path) -> None:
+    async with provider() as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+        await sign_in(opened, http)
+        held = {*one.valid, *one.refreshable}
+        async with http.delete(f"{base_of(opened)}/api/v1/connections/git") as answer:
+            first = answer.status
+        async with http.delete(f"{base_of(opened)}/api/v1/connections/git") as answer:
+            second = answer.status
+        await until(lambda: opened.hub.snapshot.servers["git"].state is State.NEEDS_AUTHORIZATION)
+        kept = await kept_tokens(tmp_path)
+
+    assert (first, second, kept) == (204, 404, None)
+    assert {asked["token"] for asked in one.revoked} == held
+
+
+async def test_clients_are_configured_else_described_else_registered_once(tmp_path: Path) -> None:
+    async def client_id(one: Provider, home: Path, **oauth: Any) -> str:
+        async with gateway(home, server_of(one, **oauth)) as opened, aiohttp.ClientSession() as http:
+            await sign_in(opened, http)
+        return one.authorizations[-1]["client_id"]
+
+    document = "https://gateway.example/oauth/client-metadata.json"
+    async with provider(metadata={"client_id_metadata_document_supported": True}) as one:
+        by_hand = await client_id(one, tmp_path / "1", client_id="by-hand", client_metadata_url=document)
+        described = await client_id(one, tmp_path / "2", client_metadata_url=document)
+        registered = await client_id(one, tmp_path / "3")
+
+    assert (by_hand, described, registered, one.registered) == ("by-hand", document, "client-1", 1)
+
+
+async def test_the_document_that_describes_us_is_there_where_the_gateway_has_a_public_address(tmp_path: Path) -> None:
+    public = {"public_url": "https://gateway.example/", "allowed_hosts": ("gateway.example",)}
+    path = "/oauth/client-metadata.json"
+    async with aiohttp.ClientSession() as http:
+        async with gateway(tmp_path, {}, **public) as opened, http.get(base_of(opened) + path) as answer:
+            document = await answer.json()
+        async with gateway(tmp_path, {}) as opened, http.get(base_of(opened) + path) as answer:
+            status = answer.status
+
+    assert document["client_id"] == f"https://gateway.example{path}"
+    assert document["redirect_uris"] == ["https://gateway.example/oauth/callback"]
+    assert status == 404
