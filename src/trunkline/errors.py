@@ -64,6 +64,12 @@ class UnknownNameError(TrunklineError):
     code = -32602
 
 
+class HeldError(TrunklineError):
+    """What a server says of it was not agreed to, so that it is held back; the call was not made."""
+
+    code = -32602
+
+
 class InvalidArgumentsError(TrunklineError):
     """The arguments do not fit the tool's schema; the call was not made."""
 

@@ -100,9 +100,9 @@ class Relay:
         self._mounted: dict[str, ServerSpec] = {}
         self._registered: dict[str, ServerSpec] = {}
         self._registry = Registry(config, tasks, self._learn)
-        self._views = Views(config)
+        self._views, self.trust = Views(config), self._registry.trust
         self._fleet = Fleet(self._registry, ListStore(config.home), tasks)
-        self._own_lists = OwnLists(self._fleet, self._views, tasks, lambda: self._registry.snapshot)
+        self._own_lists = OwnLists(self._fleet, self._views, tasks, self._registry)
         self.own_subscriptions = OwnSubscriptions(self._fleet, tasks)
         """What callers follow on connections of their own."""
         self._links = Links()
@@ -414,7 +414,7 @@ class Relay:
         """Somebody who is gone leaves nothing to whoever is given the name next."""
         if not key:
             self.tallies.forget_user(user)
-            self._tasks.start(self.tenants.leave(user), name="a user left")
+            self._tasks.start(self.tenants.forget(user), name="a user left")
 
     async def _tenancy_changed(self, changes: Sequence[Change] | None) -> None:
         if changes is None:
@@ -430,7 +430,7 @@ class Relay:
                 await self.limiter.save(await self.tenancy.store())
         for name in list(self._mounted):
             await self.unmount(name)
-        await self.history.close()
+        await asyncio.gather(self.history.close(), self.trust.close())
 
 
 @asynccontextmanager

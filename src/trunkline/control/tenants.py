@@ -14,6 +14,7 @@ from trunkline.control.fleet import Fleet
 from trunkline.control.registry import NOTHING_YET, Registry
 from trunkline.errors import ConfigError
 from trunkline.events import Emitter, Event
+from trunkline.identity import server_id
 from trunkline.storage.store import Change
 from trunkline.tenancy.servers import Registration, Servers
 
@@ -88,6 +89,7 @@ class Tenants:
         """Take a server out, with its connections."""
         await self._servers.remove(user, name)
         await self.change(user)
+        await self._registry.trust.forget(server_id(user, name))
         self._events.emit(ServerUnregistered(name, user))
 
     async def follow(self, changes: Sequence[Change] | None) -> None:
@@ -123,6 +125,11 @@ class Tenants:
             if user not in self._here:  # else they came back, and have what is theirs now
                 await self._fleet.end(self._names.pop(user, set()))
             self._turns.pop(user, None)
+
+    async def forget(self, user: str) -> None:
+        """Somebody is gone for good."""
+        await self.leave(user)
+        await self._registry.trust.forget_owner(user)
 
     async def _run(self, user: str, patience: float) -> None:
         wanted = {one.spec.name: one.spec for one in await self._servers.of(user) if one.spec.enabled}
