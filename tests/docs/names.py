@@ -27,6 +27,7 @@ GROUPS = {
         "Registration HubThread Thread ThreadStatistics ServerRegistered ServerUnregistered ThreadChanged LimitReached "
         "LimitNear",
     ),
+    "Trust": ("trust.md", "Review ToolHeld ToolApproved"),
     "Configuration": (
         "configuration.md",
         "Config ServerSpec GatewayConfig GroupSpec ProfileSpec MiddlewareSection CacheSection RouterSection "

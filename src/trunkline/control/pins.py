@@ -14,7 +14,7 @@ from trunkline.control.list_store import file_name
 from trunkline.identity import server_id
 from trunkline.model import Kind
 from trunkline.storage.files import try_replace_file
-from trunkline.tools.trust.definition import Sign
+from trunkline.tools.trust.definition import Sign, describe
 
 log = logging.getLogger("trunkline")
 
@@ -59,6 +59,11 @@ class Waiting:
         """Whether it is not served."""
         return self.state != "changed"
 
+    @property
+    def why(self) -> str:
+        """Why it is not served, in a sentence without a full stop; never in the server's own words."""
+        return "what it became was rejected" if self.state == "rejected" else describe(self.signs, self.what)
+
 
 @dataclass
 class Kept:
@@ -70,6 +75,11 @@ class Kept:
     pins: dict[str, dict[str, bytes]] = field(default_factory=dict[str, dict[str, bytes]])
     """By kind and name; those of several definitions stand one behind the other, the newest first."""
     waiting: dict[tuple[str, str], Waiting] = field(default_factory=dict[tuple[str, str], Waiting])
+
+    @property
+    def held(self) -> dict[str, str]:
+        """What is not served, with why."""
+        return {name: one.why for (_, name), one in self.waiting.items() if one.is_held}
 
 
 class PinStore:

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 from trunkline.config.options import ServerSpec, TrustMode
 from trunkline.control.pins import MOST, SERVER, VARIANTS, WORDS, Identity, Kept, PinStore, Waiting, WaitingState
 from trunkline.events import Emitter, Event
-from trunkline.identity import owner_of, unit_name
+from trunkline.identity import owner_of
 from trunkline.model import Introduction, Kind, Listing
 from trunkline.tasks import Tasks
-from trunkline.tools.trust.definition import Definition, Pin, Sign, describe, pin_of, raw_digest, signs_of_risk
+from trunkline.tools.trust.definition import Definition, Pin, Sign, pin_of, raw_digest, signs_of_risk
 from trunkline.tools.trust.lookalikes import Names
 from trunkline.tools.trust.poisoning import poisoning
 
@@ -166,14 +166,14 @@ class Trust:
             return AGREED
         stranger = kept.waiting.get((SERVER, server))
         if stranger is not None:
-            return Verdict(held=describe(stranger.signs).replace("it presents", "its server presents"))
+            return Verdict(held=f"its server waits for approval: {stranger.why}")
         packed, raw = kept.pins.get(kind.value, {}).get(name, b""), raw_digest(item)
         key = kind.value, name
         if packed.startswith(raw) or any(pin.raw == raw for pin in Pin.each(packed)):
             return self._taken_back(server, kept, key, own)
         waiting = kept.waiting.get(key)
         if waiting is not None and raw_digest(waiting.definition) == raw and waiting.state == "rejected":
-            return verdict_of(waiting)
+            return _verdict(waiting)
         definition = Definition(item)
         pin = pin_of(definition)
         if any(known.canonical == pin.canonical for known in Pin.each(packed)):
@@ -218,7 +218,7 @@ class Trust:
             made = replace(made, since=before.since, state="rejected" if before.state == "rejected" else state)
         if made != before:
             self._wait(server, kind, name, made)
-        return verdict_of(made)
+        return _verdict(made)
 
     def _wait(self, server: str, kind: str, name: str, made: Waiting) -> None:
         before = self._kept[server].waiting.get((kind, name))
@@ -226,9 +226,8 @@ class Trust:
         self.note(server)
         known = before is not None and (before.digest, before.state) == (made.digest, made.state)
         if made.state == "held" and not known:
-            why = describe(made.signs, made.what)
-            log.warning("Server %s: the %s %r is held back: %s.", server, WORDS[kind], unit_name(name), why)
-            self.emit(ToolHeld(server, WORDS[kind], name, why))
+            log.warning("Server %s: the %s %r is held back: %s.", server, WORDS[kind], name, made.why)
+            self.emit(ToolHeld(server, WORDS[kind], name, made.why))
 
     def _taken_back(self, server: str, kept: Kept, key: tuple[str, str], own: bool) -> Verdict:
         """What was agreed to is there again; what another caller is shown may go on to differ."""
@@ -277,10 +276,6 @@ class Trust:
         """Know all that is kept, of whichever server: for who looks without running any."""
         for server in await asyncio.to_thread(self.store.servers):
             await self.load(server)
-
-    def held(self, server: str) -> dict[str, str]:
-        """What is held of a server, with why."""
-        return {name: verdict_of(one).held for (_, name), one in self.kept(server).waiting.items() if one.is_held}
 
     # Writing.
 
@@ -351,10 +346,7 @@ def _renamed(known: Identity, now: Identity) -> bool:
     return bool(known.name and now.name and known.name != now.name)
 
 
-def verdict_of(waiting: Waiting) -> Verdict:
-    """What becomes of a definition that waits."""
-    if waiting.state == "rejected":
-        return Verdict(held="an admin rejected what it became")
-    if waiting.state == "held":
-        return Verdict(held=describe(waiting.signs, waiting.what))
+def _verdict(waiting: Waiting) -> Verdict:
+    if waiting.is_held:
+        return Verdict(held=waiting.why)
     return Verdict(changed=(*waiting.what, *dict.fromkeys(sign.code for sign in waiting.signs)))

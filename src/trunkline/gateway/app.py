@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import RefusedError, StoreError, TrunklineError
 from trunkline.gateway import local_api, pages
-from trunkline.gateway.api import openapi, people, servers, status, threads, tools
+from trunkline.gateway.api import openapi, people, review, servers, status, threads, tools
 from trunkline.gateway.api.routes import PATH as API
 from trunkline.gateway.api.routes import Api, error_body
 from trunkline.gateway.guard import Guard
@@ -74,6 +74,7 @@ class App:
             *status.routes(relay),
             *servers.routes(relay),
             *tools.routes(relay),
+            *review.routes(relay),
             *people.routes(relay.tenancy.people),
             *threads.routes(relay.tenancy.threads, relay.config.limits.servers_per_thread),
         ]

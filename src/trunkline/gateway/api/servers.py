@@ -32,6 +32,7 @@ class WantedServer(Body, frozen=True, omit_defaults=True):
     transport: str = ""
     timeout: float = 0.0
     enabled: bool = True
+    trust: Literal["", "flag", "hold", "follow"] = ""
     display_name: str = ""
     description: str = ""
     trust_level: TrustLevel = ""
@@ -68,6 +69,8 @@ class ShownServer(TypedDict, total=False):
     headers: list[str]
     env: list[str]
     enabled: bool
+    trust: str
+    held: dict[str, str]
     timeout: float
     display_name: str
     description: str
@@ -216,6 +219,7 @@ def shown(registration: Registration) -> dict[str, Any]:
         "headers": sorted(spec.headers),
         "env": sorted(spec.env),
         "enabled": spec.enabled,
+        "trust": spec.trust,
         "timeout": spec.timeout,
         **dataclasses.asdict(registration.about),
         "version": registration.version,
