@@ -69,6 +69,10 @@ class HeldError(TrunklineError):
 
     code = -32602
 
+    def __init__(self, name: str, server: str, why: str) -> None:
+        hint = f"See `trunkline review {server}`; `trunkline review approve {server}` agrees to it."
+        super().__init__(f"{name!r} of server {server!r} is held back: {why}.", hint=hint)
+
 
 class InvalidArgumentsError(TrunklineError):
     """The arguments do not fit the tool's schema; the call was not made."""

@@ -22,7 +22,7 @@ from trunkline.model import Introduction, Kind, Listing
 from trunkline.tasks import Tasks
 from trunkline.tools.trust.definition import Definition, Pin, Sign, pin_of, raw_digest, signs_of_risk
 from trunkline.tools.trust.lookalikes import Names
-from trunkline.tools.trust.poisoning import poisoning
+from trunkline.tools.trust.poisoning import LONGEST, poisoning
 
 log = logging.getLogger("trunkline")
 
@@ -167,6 +167,9 @@ class Trust:
         stranger = kept.waiting.get((SERVER, server))
         if stranger is not None:
             return Verdict(held=f"its server waits for approval: {stranger.why}")
+        if len(item) > LONGEST:  # neither read nor kept: it would hold up everybody
+            followed = self._mode(server) == ("follow", True)
+            return AGREED if followed else Verdict(held='it is too long to be looked at; `trust = "follow"` serves it')
         packed, raw = kept.pins.get(kind.value, {}).get(name, b""), raw_digest(item)
         key = kind.value, name
         if packed.startswith(raw) or any(pin.raw == raw for pin in Pin.each(packed)):

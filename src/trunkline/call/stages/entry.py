@@ -48,7 +48,7 @@ class EntryStage:
             if entry is None and call.method == "resources/read":
                 entry = self._links.find(call.scope, call.name, snapshot)
         if entry is None and (held := find_held(call, snapshot)) is not None:
-            raise held_error(held)
+            raise HeldError(held.name, unit_name(held.server), held.held)
         if entry is not None:
             call.entry = entry
             call.server = entry.server
@@ -106,15 +106,6 @@ def find_held(call: Call, snapshot: Snapshot) -> Entry | None:
             return found
     held = [entry for offer in snapshot.offers.values() for entry in offer.held.get(Kind.TEMPLATE, {}).values()]
     return next((entry for entry in held if entry.name == call.name or matches(entry.name, call.name)), None)
-
-
-def held_error(entry: Entry) -> HeldError:
-    """The error for what is held back: what happened to it, and how it is approved."""
-    unit = unit_name(entry.server)
-    return HeldError(
-        f"{entry.name!r} of server {unit!r} is held back: {entry.held}.",
-        hint=f"See `trunkline review {unit}`; `trunkline review approve {unit}` agrees to it.",
-    )
 
 
 def unknown(call: Call, snapshot: Snapshot) -> UnknownNameError:

@@ -55,7 +55,8 @@ _ZERO_WIDTH = (
 )
 _SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _TAGS = "\U000e0000-\U000e007f"
-UNSEEN = re.compile(f"[{BIDI}{_ZERO_WIDTH}{_SELECTORS}{_TAGS}]+")
+UNSEEN_LETTERS = f"{BIDI}{_ZERO_WIDTH}{_SELECTORS}{_TAGS}"
+UNSEEN = re.compile(f"[{UNSEEN_LETTERS}]+")
 """What a person does not see and a model reads."""
 
 # What a definition is.

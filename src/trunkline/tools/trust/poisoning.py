@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 
-from trunkline.tools.trust.definition import BIDI, PARTS, UNSEEN, Definition, Sign
+from trunkline.tools.trust.definition import BIDI, PARTS, UNSEEN, UNSEEN_LETTERS, Definition, Sign
 from trunkline.tools.trust.lookalikes import Names, mixes_scripts, plain_name
 
 LONGEST = 2**18
-"""Bytes of a definition that is looked at: the longest of eight thousand real ones had a sixth of it."""
+"""Bytes of a definition that is to be looked at: the longest of eight thousand real ones had a sixth of it."""
 
 
 def poisoning(definition: Definition, server: str, names: Names, *, tool: bool = True) -> list[Sign]:
     """Every sign that a definition is meant to mislead."""
-    if len(definition.item) > LONGEST:
-        return [Sign("hidden-text", "it is too long to be looked at", f"{len(definition.item)} bytes")]
     return [
         *hidden_characters(definition),
         *instructions(definition),
@@ -27,7 +25,8 @@ def poisoning(definition: Definition, server: str, names: Names, *, tool: bool =
 
 _FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f")
 _MEANT = re.compile(
-    "(?<=[^\x00-\u007f])[\u200c\u200d\u200e\u200f\ufe0e\ufe0f](?=[^\x00-\u007f]|\\s|$)|(?<=[\\S])[\ufe0e\ufe0f]"
+    f"(?<=[^\x00-\u007f{UNSEEN_LETTERS}])(?:\ufe0f?\u200d|[\u200c\u200e\u200f\ufe0e\ufe0f])(?![{UNSEEN_LETTERS}])"
+    "|(?<=[0-9#*])\ufe0f(?=\u20e3)"
 )
 """Joiners, marks and selectors as emoji and scripts need them: one alone, behind what is not ASCII."""
 _FEW = 3
