@@ -135,6 +135,6 @@ def test_what_is_held_back_is_said_with_the_command_that_shows_it(healthy: Machi
 
     told = healthy.doctor()
 
-    assert (told.code, told.codes) == (0, ["TL407"])
+    assert (told.code, told.codes) == (1, ["TL407"])
     assert told.finding("TL407")["seen"] == "echo is held back: it became destructive."
     assert told.finding("TL407")["command"] == f"trunkline review {kept['server']}"
