@@ -18,7 +18,7 @@ from tests.harness import LegacyCaller, ModernCaller, make_config
 from tests.tenancy.test_people import Admin
 from trunkline.config.options import Config, GroupSpec, ServerSpec
 from trunkline.control.item import MARK
-from trunkline.control.pins import PinStore
+from trunkline.control.pins import Kept, PinStore, Waiting
 from trunkline.control.trust import ToolApproved, ToolHeld
 from trunkline.errors import HeldError
 from trunkline.gateway.serve import Gateway, open_gateway
@@ -82,7 +82,7 @@ class Changing:
 
 
 def spec(server: Changing, name: str = "", **options: Any) -> ServerSpec:
-    said = {"trust": "flag", "era": "legacy", **options}
+    said: Json = {"trust": "flag", "era": "legacy", **options}
     return ServerSpec(name or server.name, local=Mounted(server, stops=False), **said)
 
 
@@ -140,7 +140,7 @@ async def test_a_changed_description_is_served_with_a_mark_until_it_is_approved(
         assert await hub.reviews() == []
 
 
-HOLDS = [
+HOLDS: list[tuple[Json, str]] = [
     ({"annotations": {"readOnlyHint": True, "destructiveHint": True}}, "it became destructive"),
     ({"annotations": {}}, "it is no longer said to only read"),
     ({"description": "Reads notes.\U000e0068\U000e0069"}, "its description hides text in tag characters"),
@@ -238,10 +238,8 @@ async def test_another_order_of_members_is_no_change(tmp_path: Path) -> None:
     server = Changing({**READ, "inputSchema": {"type": "object", "properties": {"a": {}, "b": {}}}})
     async with hub_of(tmp_path, spec(server)):
         pass
-    server.tools = [
-        {"inputSchema": {"properties": {"b": {}, "a": {}}, "type": "object"}, **dict(reversed(READ.items()))}
-    ]
-    server.tools[0]["inputSchema"] = {"properties": {"b": {}, "a": {}}, "type": "object"}
+    backwards: Json = {"inputSchema": {"properties": {"b": {}, "a": {}}, "type": "object"}}
+    server.tools = [{**dict(reversed(READ.items())), **backwards}]
     async with hub_of(tmp_path, spec(server)) as hub:
         assert shown(hub) == {"read_note": None}
 
@@ -400,6 +398,29 @@ async def test_only_admins_review_what_is_everybodys(tmp_path: Path, http: aioht
         assert (await member("POST", "review/notes/approve", {}))[0] == 404
         assert (await member("POST", "review/notes/approve?user=bob", {}))[0] == 403
         assert len((await Admin(opened, http)("GET", "review"))[1]["review"]) == 1
+
+
+async def test_a_user_decides_for_a_server_of_their_own_and_for_no_others(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with gateway_of(tmp_path, allow_private=True) as opened:
+        admin = Admin(opened, http)
+        ana, bob = [Admin(opened, http, await admin.key(user)) for user in ("ana", "bob")]
+        kept = Kept(
+            waiting={("tools", "push"): Waiting("held", json.dumps(tool("push")).encode(), "0", 1.0, ("title",))}
+        )
+        PinStore(tmp_path).save("ana/git", kept, {})
+        assert (await ana("POST", "servers", {"name": "git", "url": "http://127.0.0.1:1/mcp"}))[0] == 201
+
+        assert await bob("GET", "review") == (200, {"review": []})
+        assert (await bob("POST", "review/git/approve", {}))[0] == 404
+        assert (await bob("POST", "review/git/approve?user=ana", {}))[0] == 403
+        assert [(one["server"], one["name"]) for one in (await ana("GET", "review"))[1]["review"]] == [("git", "push")]
+        assert await ana("POST", "review/git/approve", {}) == (200, {"server": "git", "names": ["push"]})
+        assert PinStore(tmp_path).load("ana/git").held == {}
+
+        assert (await ana("DELETE", "servers/git"))[0] == 204
+        assert not list((tmp_path / "pins").glob("ana*"))  # whoever has the name next is seen for the first time
 
 
 async def test_the_command_reviews_what_was_seen_last_where_no_gateway_runs(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,7 +131,14 @@ def test_what_is_held_back_is_said_with_the_command_that_shows_it(healthy: Machi
     (file,) = (healthy.home / "pins").iterdir()
     kept = json.loads(file.read_bytes())
     sign = {"code": "risk", "words": "it became destructive", "evidence": "", "holds": True}
-    waiting = {"state": "held", "definition": {}, "digest": "0", "since": 1.0, "what": ["annotations"], "signs": [sign]}
+    waiting: dict[str, Any] = {
+        "state": "held",
+        "definition": {},
+        "digest": "0",
+        "since": 1.0,
+        "what": ["annotations"],
+        "signs": [sign],
+    }
     file.write_text(json.dumps({**kept, "waiting": {"tools": {"echo": waiting}}}))
 
     told = healthy.doctor()
