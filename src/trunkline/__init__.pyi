@@ -99,8 +99,11 @@ from trunkline.control.discovery.tool_info import EnhancedToolInfo as EnhancedTo
 from trunkline.control.multi_server import MultiServerManager as MultiServerManager
 from trunkline.control.multi_server import global_multi_server_manager as global_multi_server_manager
 from trunkline.control.multi_server_options import MultiServerConfig as MultiServerConfig
+from trunkline.control.review import Review as Review
 from trunkline.control.tenants import ServerRegistered as ServerRegistered
 from trunkline.control.tenants import ServerUnregistered as ServerUnregistered
+from trunkline.control.trust import ToolApproved as ToolApproved
+from trunkline.control.trust import ToolHeld as ToolHeld
 from trunkline.errors import ManifestError as ManifestError
 from trunkline.errors import TrunklineError as TrunklineError
 from trunkline.hub import Hub as Hub

@@ -70,6 +70,16 @@ class UnknownNameError(TrunklineError):
     code = -32602
 
 
+class HeldError(TrunklineError):
+    """What a server says of it was not agreed to, so that it is held back; the call was not made."""
+
+    code = -32602
+
+    def __init__(self, name: str, server: str, why: str) -> None:
+        hint = f"See `trunkline review {server}`; `trunkline review approve {server}` agrees to it."
+        super().__init__(f"{name!r} of server {server!r} is held back: {why}.", hint=hint)
+
+
 class InvalidArgumentsError(TrunklineError):
     """The arguments do not fit the tool's schema; the call was not made."""
 

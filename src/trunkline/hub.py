@@ -17,10 +17,12 @@ from trunkline.config.options import Config, SearchStrategy, ServerSpec
 from trunkline.config.reading import find_file, load
 from trunkline.control.history import History
 from trunkline.control.registry import Changed
+from trunkline.control.review import Review, approve, reject, reviews
 from trunkline.control.tenants import ServerRegistered, ServerUnregistered
+from trunkline.control.trust import ToolApproved, ToolHeld
 from trunkline.errors import ConfigError, InvalidArgumentsError, ServerRefusedError
 from trunkline.events import Emitter
-from trunkline.identity import Scope
+from trunkline.identity import Scope, server_id
 from trunkline.model import Call, Entry, Kind, ServerView, Snapshot, View
 from trunkline.questions.bridge import AnswerHandler, LocalAnswers
 from trunkline.questions.manager import ElicitationManager
@@ -56,7 +58,8 @@ class Hub:
         self._names_of_vendors: dict[str, str] = {}
         self._discovery: EnhancedToolDiscovery | None = None
         self._events = Emitter(
-            *(ServerRegistered, ServerUnregistered, ThreadChanged, LimitReached, LimitNear, CredentialRefused)
+            *(ServerRegistered, ServerUnregistered, ThreadChanged, LimitReached, LimitNear, CredentialRefused),
+            *(ToolHeld, ToolApproved),
         )
         self.on, self.off = self._events.on, self._events.off
         for kind in (ServerRegistered, ServerUnregistered):
@@ -64,6 +67,8 @@ class Hub:
         for kind in (LimitReached, LimitNear):
             relay.limiter.on(kind, self._events.emit)
         relay.tenancy.vault.on(CredentialRefused, self._events.emit)
+        for kind in (ToolHeld, ToolApproved):
+            relay.trust.on(kind, self._events.emit)
         relay.tenancy.threads.on_change(lambda user, id: self._events.emit(ThreadChanged(id, user)))
 
     # Calling.
@@ -230,6 +235,18 @@ class Hub:
     def history(self) -> History:
         """How the servers' tools changed, across restarts."""
         return self.relay.history
+
+    async def reviews(self, server: str = "", user: str = "") -> list[Review]:
+        """What servers say otherwise than was agreed to, with the difference; of one alone, or of all."""
+        return await reviews(self.relay.trust, [server_id(user, server)] if server else None)
+
+    async def approve(self, server: str, *names: str, user: str = "") -> list[str]:
+        """Agree to what a server says now of these tools, prompts and templates, or of all; says of which."""
+        return await approve(self.relay.trust, server_id(user, server), names, by=user)
+
+    async def reject(self, server: str, *names: str, user: str = "") -> list[str]:
+        """Hold what a server says now until it is approved, or taken back; says what."""
+        return await reject(self.relay.trust, server_id(user, server), names)
 
     def last_words(self, server: str) -> str:
         """What a server last wrote to its standard error: for its operator, not for callers."""

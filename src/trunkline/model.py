@@ -211,6 +211,10 @@ class Entry:
     """Who may call it."""
     members: tuple[str, ...] = ()
     """Where `server` is a group: the servers of it that offer this."""
+    changed: tuple[str, ...] = ()
+    """What differs from the definition that was agreed to; lists show it with a mark."""
+    held: str = ""
+    """Why it is held back; such an entry is in no list, and says so to whoever calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +279,8 @@ class Offer:
     server: str
     tables: Mapping[Kind, Mapping[str, Entry]] = field(default_factory=_nothing)
     """Everything of each kind, by the shown name."""
+    held: Mapping[Kind, Mapping[str, Entry]] = field(default_factory=_nothing)
+    """What is held back of each kind, by the server's own name: it is in none of the tables."""
 
     def table(self, kind: Kind) -> Mapping[str, Entry]:
         """Everything of one kind, by the shown name."""

@@ -81,9 +81,9 @@ class Relay:
         self._added: dict[str, ServerSpec] = {}  # what was mounted or registered
         self._applying = asyncio.Lock()
         self._registry = Registry(config, tasks, self._learn)
-        self._views = Views(config)
+        self._views, self.trust = Views(config), self._registry.trust
         self._fleet = Fleet(self._registry, ListStore(config.home), tasks)
-        self._own_lists = OwnLists(self._fleet, self._views, tasks, lambda: self._registry.snapshot)
+        self._own_lists = OwnLists(self._fleet, self._views, tasks, self._registry)
         self.own_subscriptions = OwnSubscriptions(self._fleet, tasks)
         """What callers follow on connections of their own."""
         self.signing_in = SigningIn(tenancy.sign_ins, self._fleet, self._own_lists, tasks)
@@ -401,7 +401,7 @@ class Relay:
             for memory in memories:
                 if memory is not None:
                     memory.forget_user(user)
-            self._tasks.start(self.tenants.leave(user), name="a user left")
+            self._tasks.start(self.tenants.forget(user), name="a user left")
             self._tasks.start(self._fleet.pool.end_user(user), name="a user's connections")
 
     async def _tenancy_changed(self, changes: Sequence[Change] | None) -> None:
@@ -418,7 +418,7 @@ class Relay:
                 await self.limiter.save(await self.tenancy.store())
         for name in list(self._mounted):
             await self.unmount(name)
-        await self.history.close()
+        await asyncio.gather(self.history.close(), self.trust.close())
 
 
 @asynccontextmanager

@@ -34,6 +34,7 @@ GROUPS = {
         "McpServerConfig McpConnection McpToolDefinition McpServerStatus McpServerConnection McpAppConfig "
         "McpUserConfig ScoredTool",
     ),
+    "Trust": ("trust.md", "Review ToolHeld ToolApproved"),
     "Configuration": (
         "configuration.md",
         "Config ServerSpec GatewayConfig GroupSpec ProfileSpec MiddlewareSection CacheSection RouterSection "

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,3 +125,24 @@ def test_a_catalogue_that_is_used_is_left_alone(healthy: Machine) -> None:
 
     spec = load(healthy.file, env={}).servers["it"]
     assert ListStore(healthy.home).load(spec) is not None
+
+
+def test_what_is_held_back_is_said_with_the_command_that_shows_it(healthy: Machine) -> None:
+    (file,) = (healthy.home / "pins").iterdir()
+    kept = json.loads(file.read_bytes())
+    sign = {"code": "risk", "words": "it became destructive", "evidence": "", "holds": True}
+    waiting: dict[str, Any] = {
+        "state": "held",
+        "definition": {},
+        "digest": "0",
+        "since": 1.0,
+        "what": ["annotations"],
+        "signs": [sign],
+    }
+    file.write_text(json.dumps({**kept, "waiting": {"tools": {"echo": waiting}}}))
+
+    told = healthy.doctor()
+
+    assert (told.code, told.codes) == (1, ["TL407"])
+    assert told.finding("TL407")["seen"] == "echo is held back: it became destructive."
+    assert told.finding("TL407")["command"] == f"trunkline review {kept['server']}"

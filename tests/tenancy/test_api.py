@@ -34,6 +34,7 @@ FITTING: dict[str, Json] = {
     "WantedThread": {"servers": ["one"]},
     "WantedClone": {"id": "t9"},
     "WantedCall": {"arguments": {}},
+    "Decision": {},
 }
 """A body of each type that is taken."""
 

@@ -120,6 +120,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "exec": ("use", "call a tool"),
     "test": ("use", "try whether servers can be reached"),
     "doctor": ("doctor", "find out why something does not work, and what to do"),
+    "review": ("review", "see what servers changed of their tools, and agree to it"),
     "add": ("edit", "add a server"),
     "login": ("sign_in", "sign in to a remote server"),
     "logout": ("sign_in", "sign out of one"),
@@ -236,6 +237,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "test": (
         "trunkline test                               every server",
         "trunkline test github --timeout 60           one of them, for a minute at most",
+    ),
+    "review": (
+        "trunkline review                             what differs from what was agreed to, and what is held for it",
+        "trunkline review github                      of one server alone",
+        "trunkline review approve github              agree to all of it; callers have it at once",
+        "trunkline review approve github create_issue",
+        "trunkline review reject github create_issue  hold it for good",
     ),
     "add": (
         "trunkline add time uvx mcp-server-time",

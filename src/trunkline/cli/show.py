@@ -62,6 +62,7 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
 
 def _list(options: argparse.Namespace) -> int:
     config = config_to_look_at(options)
+    held = _held(config)
     rows = [
         {
             "name": spec.name,
@@ -69,6 +70,7 @@ def _list(options: argparse.Namespace) -> int:
             "address": spec.address,
             "enabled": spec.enabled,
             **({"problem": spec.problem} if spec.problem else {}),
+            **({"held": held[spec.name]} if spec.name in held else {}),
         }
         for spec in config.servers.values()
     ]
@@ -93,7 +95,28 @@ def _list(options: argparse.Namespace) -> int:
             f"{counted(len(rows), 'server')} in {config.source}." if config.source else "There is no configuration yet."
         )
         say(f"{where} {hint_to_begin(config)}".rstrip())
+        _print_held(held)
     return 0
+
+
+def _held(config: Config) -> dict[str, dict[str, str]]:
+    """What is held back of each server, with why, as it was seen last."""
+    if not (config.home / "pins").is_dir():
+        return {}
+    from trunkline.control.pins import PinStore
+
+    found = {server: PinStore(config.home).load(server).held for server in config.servers}
+    return {server: why for server, why in found.items() if why}
+
+
+def _print_held(held: dict[str, dict[str, str]]) -> None:
+    """What is held back, and what to do."""
+    from trunkline.clients.secret import printable
+
+    for server, names in held.items():
+        for name, why in names.items():
+            say(f"Held back: {printable(name)} of {server}: {printable(why)}.")
+        say(f"See trunkline review {server}")
 
 
 def _servers(options: argparse.Namespace) -> int:
@@ -120,6 +143,7 @@ def _servers(options: argparse.Namespace) -> int:
         well = sum(view.state in WELL for view in views)
         tools = counted(sum(count(view, Kind.TOOL) for view in views), "tool")
         say(f"{well} of {counted(len(views), 'server')} ready, {tools}. {hint_to_begin(config)}".rstrip())
+        _print_held(_held(config))
     return 0
 
 

@@ -129,9 +129,14 @@ def _print_tools(tools: list[Entry], *, annotations: bool) -> None:
         ]
     else:
         heads = ("tool", "server", "description")
-        rows = [[tool.shown, tool.server, first_line(description_of(tool))] for tool in tools]
+        rows = [[tool.shown, tool.server, _about(tool)] for tool in tools]
     print_table(heads, rows)
     say(f"{counted(len(tools), 'tool')} ({safety.count('safe')} safe, {safety.count('dangerous')} dangerous).")
+
+
+def _about(tool: Entry) -> str:
+    changed = f"[changed: {', '.join(tool.changed)}] " if tool.changed else ""
+    return changed + first_line(description_of(tool))
 
 
 async def _offered(hub: Servers) -> tuple[list[Entry], tuple[Entry, ...], dict[str, str]]:

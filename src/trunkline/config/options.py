@@ -22,6 +22,7 @@ from trunkline.tool import ToolOptions
 
 Expose = Literal["auto", "all", "search"]
 SearchStrategy = Literal["regex", "bm25", "semantic", "hybrid"]
+TrustMode = Literal["flag", "hold", "follow"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class GatewayConfig:
     """What happens to equal names without a prefix: prefix those, keep the first or last server's, or show none."""
     prefer: tuple[str, ...] = ()
     """Servers that win a conflict of names, in this order, before `conflicts` is asked."""
+    trust: TrustMode = "flag"
+    """What becomes of definitions that servers change: served with a mark, held until approved, or followed."""
     expose: Expose = "auto"
     """`all` lists every tool, `search` those pinned, `search_tools` and `call_tool`; `auto` decides by their number."""
     expose_limit: int = 30
@@ -143,6 +146,8 @@ class ServerSpec:
     """Whether lists leave its tools out: `search_tools` finds them, and they are called by name; default is no."""
     minimal_tools: tuple[Mapping[str, Any], ...] = ()
     """Tools that it is known to have before it was ever reached: `name`, and what else a definition has of MCP."""
+    trust: Literal[""] | TrustMode = ""
+    """What becomes of definitions that it changes; default is the gateway's. Given here, `follow` holds nothing."""
     tools: Mapping[str, ToolOptions] = field(default_factory=dict[str, ToolOptions])
     """What you say of its tools, by name or pattern (`"delete_*"`, `"*"`), in `[servers.NAME.tools.TOOL]`."""
     problem: str = ""
@@ -190,13 +195,15 @@ class ServerSpec:
     @cached_property
     def fingerprint(self) -> str:
         """Changes when, and only when, something changes that its connections depend on."""
-        aside = {"tools", "local", "defer_loading", *(() if self.minimal_tools else ("minimal_tools",))}
+        aside = {*_NOT_CONNECTED, *(() if self.minimal_tools else ("minimal_tools",))}
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in aside}
         here: dict[str, Any] = {"oauth": dataclasses.asdict(self.oauth)}
         here |= {"local": f"{os.getpid()} {id(self.local)}"} if self.local is not None else {}
         text = json.dumps({**values, **here, "tools": {}}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+
+_NOT_CONNECTED = ("tools", "trust", "local", "defer_loading")
 
 Choice = Literal["round-robin", "least-loaded", "capability-based", "priority", "random", "weighted", "failover-only"]
 Strategy = Literal[Choice, "affinity"]

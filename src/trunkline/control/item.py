@@ -147,6 +147,19 @@ def renamed(item: bytes, shown: str) -> bytes:
     return write_members({**read_members(item), "name": encode(shown)})
 
 
+MARK = "dev.trunkline/changed"
+"""In `_meta`: what of a definition differs from the one that was agreed to."""
+
+
+def marked(definition: bytes, changed: tuple[str, ...]) -> bytes:
+    """A definition that says what of it was not agreed to."""
+    if not changed:
+        return definition
+    members = read_members(definition)
+    meta = decode_object(members.get("_meta", b""))
+    return write_members({**members, "_meta": encode({**meta, MARK: list(changed)})})
+
+
 def definition_of(item: bytes, name: str, shown: str, options: ToolOptions = NO_OPTIONS) -> bytes:
     """What lists show: what the server sent, to the byte, but for the shown name and what the operator says."""
     definition = item if shown == name else renamed(item, shown)

@@ -13,6 +13,7 @@ from trunkline.config.options import Config
 from trunkline.control.item import (
     NAMED_BY,
     definition_of,
+    marked,
     name_of,
     options_of,
     renamed,
@@ -20,6 +21,7 @@ from trunkline.control.item import (
     spec_options,
     tool_of,
 )
+from trunkline.control.trust import AGREED, Trust
 from trunkline.identity import unit_name
 from trunkline.model import NOTHING, Entry, Kind, Listing, Offer, ServerView, Snapshot, State
 from trunkline.tool import NO_OPTIONS, ToolOptions
@@ -29,15 +31,19 @@ Table = Mapping[str, Entry]
 """Entries by the shown name."""
 
 
-def join_servers(views: Mapping[str, ServerView], config: Config, version: int) -> Snapshot:
+def join_servers(views: Mapping[str, ServerView], config: Config, version: int, trust: Trust | None = None) -> Snapshot:
     """What there is at this moment. A group is shown as one server; what any of its members offers, it offers."""
-    return Catalogue().join(views, config, version)
+    return Catalogue(trust, own=True).join(views, config, version)
 
 
 class Catalogue:
-    """What the servers offer, joined after every change; what comes of servers that did not change stays."""
+    """What the servers offer, joined after every change; what comes of servers that did not change stays.
 
-    def __init__(self) -> None:
+    What is not trusted is held back here, and so nowhere to be found; `own` lists are not everybody's.
+    """
+
+    def __init__(self, trust: Trust | None = None, *, own: bool = False) -> None:
+        self._trust, self._own = trust, own
         self._units: dict[str, _Unit] = {}
         self._views: Mapping[str, ServerView] = {}
         """What was prepared last."""
@@ -59,14 +65,20 @@ class Catalogue:
         else:
             self._plan = _Plan(lists, config)
             changed = self._plan.units.keys()
-            self._units = {name: self._units.get(name) or _Unit(name) for name in changed}
+            self._units = {name: self._units.get(name) or self._unit(name) for name in changed}
             self._changed.update(Kind)
             known = map(names.server_prefix, (*changed, *config.servers, *config.groups))
             self._prefixes = self._prefixes.union(known)
         for name in changed:
             members = [(member, lists[member]) for member in self._plan.units[name]]
             yield from self._units[name].update(members, self._plan, self._changed)
+            if self._trust is not None and not self._own:
+                for member, found in members:
+                    self._trust.seen(member, found.values())
         self._views, self._lists = views, lists
+
+    def _unit(self, name: str) -> _Unit:
+        return _Unit(name, self._trust, own=self._own)
 
     def join(self, views: Mapping[str, ServerView], config: Config, version: int) -> Snapshot:
         """What there is at this moment, as one snapshot."""
@@ -220,8 +232,11 @@ class _Plan:
 class _Unit:
     """One server, or one group: the entries made of its lists, as they are shown if nobody else wants their names."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, trust: Trust | None, *, own: bool) -> None:
         self.name = name
+        self._trust, self._own = trust, own
+        self.held: dict[Kind, Table] = {}
+        """What is held back, by the server's own name."""
         self.entries: dict[Kind, Collection[Entry]] = {}
         self.tables: dict[Kind, Table] = {}
         """By the shown name."""
@@ -257,21 +272,31 @@ class _Unit:
     def _update(
         self, kind: Kind, read: list[tuple[str, Listing]], plan: _Plan, made: dict[bytes, Entry]
     ) -> Iterator[None]:
-        offered: dict[str, _Item] = {}
+        listed: dict[str, list[_Listed]] = {}
         for member, listing in read:
+            own: list[str] = []
             for items, for_askable in ((listing.items, False), (listing.for_askable, True)):
                 for item in items:
                     known = made.get(item)
                     name = known.name if known is not None else name_of(item, kind)
                     if name:
-                        found = offered.setdefault(name, _Item(item, for_askable, []))
-                        if member not in found.members:
-                            found.members.append(member)
+                        listed.setdefault(name, []).append((member, item, for_askable))
+                        own.append(name)
                     yield
+            if self._trust is not None and not self._own and kind is Kind.TOOL:
+                self._trust.know(member, own)
         entries: dict[str, Entry] = {}
+        offered: dict[str, _Item] = {}
+        held: dict[str, Entry] = {}
         problems: list[str] = []
-        for name, item in offered.items():
+        for name, several in listed.items():
             shown = plan.shown(self.name, name) if NAMED_BY[kind] == "name" else name
+            item = self._trusted(name, several, kind)
+            if isinstance(item, str):
+                held[name] = Entry(shown, self.name, name, b"", held=item)
+                yield
+                continue
+            offered[name] = item
             entry = self._entry(name, shown, item, kind, made.get(item.text), plan.config)
             if isinstance(entry, str):
                 problems.append(entry)
@@ -279,6 +304,9 @@ class _Unit:
                 entries[name] = entry
             yield
         self._read[kind], self.problems[kind] = read, problems
+        if held != self.held.get(kind, {}):
+            self.held = {**self.held, kind: held}
+            self._offer = None
         before = self.entries.get(kind, ())
         if len(before) == len(entries) and all(map(is_, before, entries.values())):
             return
@@ -287,6 +315,22 @@ class _Unit:
         self._made[kind] = {offered[name].text: entry for name, entry in entries.items()}
         self._offer = None
 
+    def _trusted(self, name: str, listed: Sequence[_Listed], kind: Kind) -> _Item | str:
+        """What is shown of a name, and whose it is; or why it is held back, where nobody's is trusted."""
+        found: _Item | None = None
+        why = ""
+        for member, text, for_askable in listed:
+            trust = self._trust
+            verdict = trust.judge(member, kind, name, text, own=self._own) if trust is not None else AGREED
+            if verdict.held:
+                why = why or verdict.held
+                continue
+            if found is None:
+                found = _Item(text, for_askable, [], verdict.changed)
+            if member not in found.members:
+                found.members.append(member)
+        return found if found is not None else why
+
     def _entry(
         self, name: str, shown: str, item: _Item, kind: Kind, known: Entry | None, config: Config
     ) -> Entry | str:
@@ -294,18 +338,20 @@ class _Unit:
         members = () if item.members == [self.name] else tuple(item.members)
         try:
             if known is not None:
-                if (known.shown, known.members, known.for_askable) == (shown, members, item.for_askable):
+                wanted = shown, members, item.for_askable, item.changed
+                if (known.shown, known.members, known.for_askable, known.changed) == wanted:
                     return known
-                text = definition_of(item.text, name, shown, known.options)
-                changes: dict[str, Any] = {"members": members, "for_askable": item.for_askable}
-                return dataclasses.replace(known, shown=shown, definition=text, **changes)
-            if kind is not Kind.TOOL:
-                text = definition_of(item.text, name, shown)
-                return Entry(shown, self.name, name, text, members=members, for_askable=item.for_askable)
-            entry = tool_of(self.name, name, shown, item.text, self._options(name), config)
-            if members or item.for_askable:
-                entry = dataclasses.replace(entry, members=members, for_askable=item.for_askable)
-            return entry
+                entry = dataclasses.replace(
+                    known, shown=shown, definition=definition_of(item.text, name, shown, known.options)
+                )
+            elif kind is Kind.TOOL:
+                entry = tool_of(self.name, name, shown, item.text, self._options(name), config)
+            else:
+                entry = Entry(shown, self.name, name, definition_of(item.text, name, shown))
+            if (entry.members, entry.for_askable, entry.changed) == (members, item.for_askable, item.changed) == _PLAIN:
+                return entry
+            changes: dict[str, Any] = {"members": members, "for_askable": item.for_askable, "changed": item.changed}
+            return dataclasses.replace(entry, definition=marked(entry.definition, item.changed), **changes)
         except ValueError as error:
             return f"{name!r} of server {self.name!r} is not shown: {error}."
 
@@ -325,7 +371,8 @@ class _Unit:
             for kind, shown in changes.items():
                 moved = (_shown_as(entry, shown.get(entry.name, entry.shown), kind) for entry in self.entries[kind])
                 tables[kind] = {entry.shown: entry for entry in moved if entry.shown}
-            self._offer = changes, Offer(self.name, tables)
+            held = {kind: table for kind, table in self.held.items() if table}
+            self._offer = changes, Offer(self.name, tables, held or NOTHING)
         return self._offer[1]
 
 
@@ -336,6 +383,12 @@ class _Item:
     text: bytes
     for_askable: bool
     members: list[str]
+    changed: tuple[str, ...] = ()
+
+
+_Listed = tuple[str, bytes, bool]
+"""Who lists something, what, and whether for callers that may be asked alone."""
+_PLAIN = (), False, ()
 
 
 def _same(before: Sequence[tuple[str, object]], now: Sequence[tuple[str, object]]) -> bool:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from trunkline.config.options import Config, ServerSpec
 from trunkline.control.fleet import Fleet
 from trunkline.control.listing import discover
 from trunkline.control.merging import join_servers
+from trunkline.control.registry import Registry
 from trunkline.control.supervisor import CHANGED
+from trunkline.control.trust import Trust
 from trunkline.control.views import Views
 from trunkline.errors import TrunklineError
 from trunkline.identity import Scope
@@ -42,8 +44,8 @@ class _Reading:
 class OwnLists:
     """Lists that differ from everybody's; callers for whom nothing differs cost nothing."""
 
-    def __init__(self, fleet: Fleet, views: Views, tasks: Tasks, snapshot: Callable[[], Snapshot]) -> None:
-        self._fleet, self._views, self._tasks, self._snapshot = fleet, views, tasks, snapshot
+    def __init__(self, fleet: Fleet, views: Views, tasks: Tasks, registry: Registry) -> None:
+        self._fleet, self._views, self._tasks, self._registry = fleet, views, tasks, registry
         self._readings: dict[ConnectionKey, _Reading] = {}
         self._own: dict[str, dict[str, Lists]] = {}
         """By owner and server, where a caller's own connection lists something else than everybody's."""
@@ -66,7 +68,7 @@ class OwnLists:
         seen = self._by_set.get(capabilities, {}) if owner else {}
         if not own and not seen and not signed:
             return None
-        base = self._snapshot()
+        base = self._registry.snapshot
         if self._made_of is not base:
             self._made.clear()
             self._made_of = base
@@ -75,7 +77,8 @@ class OwnLists:
         view = self._made.get(key)
         if view is None:
             lists = {server: lists for server, (lists, _) in seen.items()} | signed | own
-            view = dataclasses.replace(self._views.make(scope, overlaid(base, lists, config)), own=True)
+            trust = self._registry.trust
+            view = dataclasses.replace(self._views.make(scope, overlaid(base, lists, config, trust)), own=True)
             self._made[key] = view
             if len(self._made) > MOST_VIEWS:
                 self._made.popitem(last=False)
@@ -137,7 +140,7 @@ class OwnLists:
             self._compare(key, reading)
 
     def _compare(self, key: ConnectionKey, reading: _Reading) -> None:
-        view = self._snapshot().all_servers.get(key.server)
+        view = self._registry.snapshot.all_servers.get(key.server)
         everybodys: Lists = view.lists if view is not None else {}
         known = key.server in self._by_set.get(key.capabilities, {})
         differs = any(_differ(listing, everybodys.get(kind, Listing())) for kind, listing in reading.lists.items())
@@ -159,7 +162,7 @@ class OwnLists:
 
     def _differing_servers(self) -> tuple[str, ...]:
         """The servers that list something else to callers that they may ask something."""
-        base = self._snapshot()
+        base = self._registry.snapshot
         if self._varying[0] is not base:
             found = (name for name, view in base.servers.items() if any(one.varies for one in view.lists.values()))
             self._varying = base, tuple(found)
@@ -167,7 +170,7 @@ class OwnLists:
 
     async def _look(self, server: str, capabilities: bytes) -> None:
         """Look once with the eyes of callers that can be asked just this; everybody who wants to know waits."""
-        spec, view = self._fleet.specs.get(server), self._snapshot().servers.get(server)
+        spec, view = self._fleet.specs.get(server), self._registry.snapshot.servers.get(server)
         seen = self._by_set.get(capabilities, {}).get(server)
         if spec is None or view is None or (seen is not None and _same(seen[1], view.lists)):
             return
@@ -194,7 +197,7 @@ class OwnLists:
             self._made.clear()
 
 
-def overlaid(base: Snapshot, own: Mapping[str, Lists], config: Config) -> Snapshot:
+def overlaid(base: Snapshot, own: Mapping[str, Lists], config: Config, trust: Trust | None = None) -> Snapshot:
     """A snapshot in which some servers list something else; names are made as in the one below."""
     shown_as = {member: group.name for group in config.groups.values() for member in group.servers}
     active = {name for name, view in base.servers.items() if view.state is not State.STOPPED}
@@ -204,11 +207,15 @@ def overlaid(base: Snapshot, own: Mapping[str, Lists], config: Config) -> Snapsh
     config = dataclasses.replace(config, gateway=dataclasses.replace(config.gateway, namespace=namespace))
     others: dict[str, ServerView] = {} if base.bare else {"": ServerView("")}
     tables = {kind: {entry.shown: entry for entry in base.entries(kind)} for kind in Kind}
+    held: dict[str, Mapping[Kind, Mapping[str, Entry]]] = {}
     for server, lists in own.items():
         view = base.servers.get(server)
         if view is None or server not in active:
             continue
-        alone = join_servers({server: dataclasses.replace(view, lists={**view.lists, **lists}), **others}, config, 0)
+        mine = dataclasses.replace(view, lists={**view.lists, **lists})
+        alone = join_servers({server: mine, **others}, config, 0, trust)
+        unit = shown_as.get(server, server)
+        held[unit] = alone.offers[unit].held
         for kind in lists:
             _put(tables[kind], server, shown_as.get(server, server), alone.entries(kind))
     offers = dict(base.offers)
@@ -217,7 +224,7 @@ def overlaid(base: Snapshot, own: Mapping[str, Lists], config: Config) -> Snapsh
             mine = {
                 kind: {name: one for name, one in table.items() if one.server == unit} for kind, table in tables.items()
             }
-            offers[unit] = Offer(unit, mine)
+            offers[unit] = Offer(unit, mine, held.get(unit, offers[unit].held))
     return dataclasses.replace(
         base,
         offers=offers,

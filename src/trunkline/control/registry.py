@@ -12,6 +12,7 @@ from typing import Any
 from trunkline.config.options import Config, ServerSpec
 from trunkline.control.item import spec_options
 from trunkline.control.merging import Catalogue
+from trunkline.control.trust import Trust
 from trunkline.identity import owner_of
 from trunkline.model import EMPTY_SNAPSHOT, Kind, Listing, ServerView, Snapshot, State
 from trunkline.tasks import Tasks, in_slices
@@ -37,7 +38,10 @@ class Registry:
     def __init__(self, config: Config, tasks: Tasks, published: Callable[[Snapshot], None]) -> None:
         self._config, self._tasks, self._tell = config, tasks, published
         self.snapshot: Snapshot = EMPTY_SNAPSHOT
-        self._catalogue = Catalogue()
+        self.trust = Trust(config.home, tasks)
+        """What is shown of what servers say."""
+        self.trust.default, self.trust.changed = config.gateway.trust, self._judge_again
+        self._catalogue = Catalogue(self.trust)
         self._owned: dict[str, _Owned] = {}
         """What belongs to one user each."""
         self._owned_listeners: list[OwnedChanged] = []
@@ -57,6 +61,7 @@ class Registry:
     def add(self, spec: ServerSpec) -> None:
         """Show a server, of which nothing is known yet."""
         owner = owner_of(spec.name)
+        self.trust.add(spec)
         self.describe(spec)
         self._views_of(owner)[spec.name] = ServerView(
             name=spec.name,
@@ -85,6 +90,7 @@ class Registry:
             self._of_owner(owner).said.pop(server, None)
         if self._views_of(owner).pop(server, None) is not None:
             self._unknown.discard(server)
+            self.trust.remove(server)
             self._note(Kind, owner=owner)
 
     def configure(self, config: Config) -> None:
@@ -98,12 +104,17 @@ class Registry:
             for owned in self._owned.values():
                 owned.changed = True
         self._config = config
+        for name in self._views.keys() & config.servers.keys():
+            self.trust.add(config.servers[name])
+        self.trust.configure(config.gateway.trust)
         self._views = {name: self._views[name] for name in config.servers if name in self._views}
         self._note(told)
 
     def update(self, server: str, *, told: Iterable[Kind] = (), **changes: Any) -> None:
         """Change what is known of a server, and tell of the lists that changed."""
         owner = owner_of(server)
+        if changes.get("introduction") is not None:
+            self.trust.introduce(server, changes["introduction"])
         view = self.view(server)
         if view is None:
             return
@@ -120,6 +131,14 @@ class Registry:
         differing = (kind for kind in Kind if _items(view, kind) != _items(changed, kind))
         known = (view.lists, view.state) == (changed.lists, changed.state)
         self._note({*told, *(() if known else differing)}, owner=owner)
+
+    def _judge_again(self, server: str) -> None:
+        """What is trusted of a server changed: its lists are joined anew, and callers hear of it."""
+        owner, view = owner_of(server), self.view(server)
+        if view is not None and view.lists:
+            lists = {kind: dataclasses.replace(listing) for kind, listing in view.lists.items()}
+            self._views_of(owner)[server] = dataclasses.replace(view, lists=lists)
+            self._note(lists, owner=owner)
 
     def view(self, server: str) -> ServerView | None:
         """One server now."""
@@ -161,7 +180,7 @@ class Registry:
 
     def _of_owner(self, owner: str) -> _Owned:
         if owner not in self._owned:
-            self._owned[owner] = _Owned()
+            self._owned[owner] = _Owned(self.trust)
         return self._owned[owner]
 
     def _note(self, told: Iterable[Kind] = (), *, owner: str = "") -> None:
@@ -236,14 +255,14 @@ class Registry:
 class _Owned:
     """The servers of one user, joined among themselves: they change nothing for anybody else."""
 
-    def __init__(self) -> None:
+    def __init__(self, trust: Trust) -> None:
         self.views: dict[str, ServerView] = {}
         self.said: dict[str, Mapping[str, ToolOptions]] = {}
         """What is said of their tools."""
         self.snapshot = EMPTY_SNAPSHOT
         self.changed = False
         self.told: set[Kind] = set()
-        self._catalogue = Catalogue()
+        self._catalogue = Catalogue(trust)
 
     def join(self, config: Config) -> Iterator[None]:
         """Make the user's snapshot anew, step by step; names always begin with the server's."""

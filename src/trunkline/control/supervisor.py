@@ -74,6 +74,7 @@ class Supervisor:
     async def run(self) -> None:
         """Keep the server going until cancelled."""
         try:
+            await self._registry.trust.load(self.spec.name)
             await self._remember()
             while True:
                 wait = await self._connect_and_watch()

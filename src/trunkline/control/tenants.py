@@ -16,6 +16,7 @@ from trunkline.control.list_store import file_name, forget_files, owned_files
 from trunkline.control.registry import NOTHING_YET, Registry
 from trunkline.errors import ConfigError
 from trunkline.events import Emitter, Event
+from trunkline.identity import server_id
 from trunkline.storage.store import Change
 from trunkline.tenancy.servers import Registration, Servers
 
@@ -118,6 +119,7 @@ class Tenants:
         await self.change(user)
         if not user:
             await asyncio.to_thread(forget_files, self._home, [file_name(name)])
+        await self._registry.trust.forget(server_id(user, name))
         self._events.emit(ServerUnregistered(name, user))
 
     async def follow(self, changes: Sequence[Change] | None) -> None:
@@ -163,6 +165,11 @@ class Tenants:
                 await self._fleet.end(self._names.pop(user, set()))
             self._turns.pop(user, None)
         await self._tidy(user)
+
+    async def forget(self, user: str) -> None:
+        """Somebody is gone for good."""
+        await self.leave(user)
+        await self._registry.trust.forget_owner(user)
 
     async def _tidy(self, user: str) -> None:
         """Keep nothing of servers that a user no longer has."""

@@ -198,8 +198,13 @@ class _Seer:
         )
 
     def _permitted(self, offer: Offer) -> Offer:
-        kept = {name: tool for name, tool in offer.tools.items() if not self._hidden(tool) and self._permits(tool)}
-        return offer if len(kept) == len(offer.tools) else Offer(offer.server, {**offer.tables, Kind.TOOL: kept})
+        kept, held = self._allowed_tools(offer.tools), self._allowed_tools(offer.held.get(Kind.TOOL, NOTHING))
+        if len(kept) == len(offer.tools) and len(held) == len(offer.held.get(Kind.TOOL, ())):
+            return offer
+        return Offer(offer.server, {**offer.tables, Kind.TOOL: kept}, {**offer.held, Kind.TOOL: held})
+
+    def _allowed_tools(self, tools: Mapping[str, Entry]) -> dict[str, Entry]:
+        return {name: tool for name, tool in tools.items() if not self._hidden(tool) and self._permits(tool)}
 
     def _permits(self, tool: Entry) -> bool:
         if self._audience.caller not in tool.callers:
@@ -303,7 +308,7 @@ def _out_of_the_way(snapshot: Snapshot) -> Snapshot:
             if shown != name:
                 entry = dataclasses.replace(entry, shown=shown, definition=renamed(entry.definition, shown))
             moved[shown] = entry
-        offers[server] = Offer(server, {**offer.tables, Kind.TOOL: moved})
+        offers[server] = Offer(server, {**offer.tables, Kind.TOOL: moved}, offer.held)
     tools = {name: entry for offer in offers.values() for name, entry in offer.tools.items()}
     return dataclasses.replace(snapshot, offers=offers, tools=tools, meant={})
 

@@ -178,6 +178,7 @@ CODES: Mapping[str, str] = {
     "TL404": "Tools are hidden by their names",
     "TL405": "A tool's schema cannot be used",
     "TL406": "A client has another server of this name",
+    "TL407": "Tools are held back",
     # The gateway, and its home.
     "TL501": "The port is taken",
     "TL502": "Trunkline runs already",

@@ -17,6 +17,7 @@ from typing import Any, cast
 from trunkline.clients.secret import printable
 from trunkline.config.options import Config, GatewayConfig, ServerSpec
 from trunkline.control.list_store import FORMAT, ListStore, file_name
+from trunkline.control.pins import PinStore
 from trunkline.doctor.finding import Deletion, Finding, Folder, Mode, Severity
 from trunkline.doctor.watch import sockets_of, tcp_sockets
 from trunkline.errors import ConfigError, TrunklineError
@@ -44,7 +45,7 @@ def examine_home(home: Path, servers: Iterable[ServerSpec]) -> list[Finding]:
         command = shlex.join(["sudo", "chown", "-R", str(os.geteuid()), str(home)])
         seen = "you may not write there: it belongs to somebody else, or the disk is read-only."
         return [_unusable(home, seen, "Make it yours, or set TRUNKLINE_HOME to a folder that is.", command=command)]
-    return [*_exposed(home, mode), *_broken_key(home), *_catalogues(home, servers)]
+    return [*_exposed(home, mode), *_broken_key(home), *_catalogues(home, servers), *_held(home, servers)]
 
 
 def _not_made_yet(home: Path) -> list[Finding]:
@@ -93,6 +94,22 @@ def _broken_key(home: Path) -> list[Finding]:
     )
     command = shlex.join(["rm", str(file)])
     return [Finding("TL507", "it is not a key of ours.", advice, file=str(file), command=command)]
+
+
+def _held(home: Path, servers: Iterable[ServerSpec]) -> list[Finding]:
+    advice = "See what changed; if it is as it should be, agree to it."
+    return [
+        Finding(
+            "TL407",
+            f"{printable(name)} is held back: {printable(why)}.",
+            advice,
+            severity=Severity.WARNING,
+            server=spec.name,
+            command=f"trunkline review {shlex.quote(spec.name)}",
+        )
+        for spec in servers
+        for name, why in PinStore(home).load(spec.name).held.items()
+    ]
 
 
 def _catalogues(home: Path, servers: Iterable[ServerSpec]) -> list[Finding]:

@@ -12,7 +12,7 @@ from trunkline.callers import Edge
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import RefusedError, StoreError, TrunklineError
 from trunkline.gateway import callback, local_api, pages
-from trunkline.gateway.api import connections, discovery, openapi, people, servers, status, threads, tools
+from trunkline.gateway.api import connections, discovery, openapi, people, review, servers, status, threads, tools
 from trunkline.gateway.api.routes import PATH as API
 from trunkline.gateway.api.routes import Api, error_body
 from trunkline.gateway.guard import Guard
@@ -81,6 +81,7 @@ class App:
             *connections.routes(relay),
             *discovery.routes(relay),
             *tools.routes(relay, self._asking),
+            *review.routes(relay),
             *people.routes(relay.tenancy.people, self._known),
             *threads.routes(relay.tenancy.threads, lambda: relay.config),
         ]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from trunkline.identity import unit_name
 from trunkline.model import Entry, Kind, Offer, Snapshot
 from trunkline.tools import builtin
 
@@ -227,6 +228,15 @@ def namesakes(name: str, kind: Kind, snapshot: Snapshot) -> list[Entry]:
     return [table[name] for table in tables if table is not None and name in table]
 
 
+def held_back(name: str, kind: Kind, snapshot: Snapshot) -> Entry | None:
+    """What callers mean by a name, where it is held back."""
+    for offer in snapshot.offers.values():
+        for entry in offer.held[kind].values() if kind in offer.held else ():
+            if name in (entry.shown, entry.name, prefixed(unit_name(entry.server), entry.name)):
+                return entry
+    return None
+
+
 def _not_shown(name: str, kind: Kind, snapshot: Snapshot) -> Entry | None:
     for offer in snapshot.offers.values():
         # A name that was shortened begins so, too; what it is the name of, a table says.
@@ -238,7 +248,8 @@ def _not_shown(name: str, kind: Kind, snapshot: Snapshot) -> Entry | None:
             if (own := _shortened(offer, kind).get(name)) is not None:
                 return own
     found = namesakes(name, kind, snapshot)
-    return found[0] if len(found) == 1 else None
+    # Where one of two is held, the name does not become the other's.
+    return found[0] if len(found) == 1 and held_back(name, kind, snapshot) is None else None
 
 
 @lru_cache(maxsize=64)

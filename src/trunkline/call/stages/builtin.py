@@ -12,8 +12,8 @@ import msgspec
 
 from trunkline.call.stage import Handler
 from trunkline.config.options import Config, SearchStrategy
-from trunkline.errors import InvalidArgumentsError
-from trunkline.identity import Scope
+from trunkline.errors import HeldError, InvalidArgumentsError
+from trunkline.identity import Scope, unit_name
 from trunkline.model import NOTHING, Call, Caller, Entry, Kind, Reply, Snapshot, View
 from trunkline.telemetry.savings import Savings
 from trunkline.tools import builtin, names
@@ -151,6 +151,9 @@ class BuiltinStage:
             return _failed(f'The arguments of {name} must be an object: {{"name": "{name}", "arguments": {{...}}}}.')
         if name in builtin.NAMES:
             return _failed(f"{builtin.CALL} calls what {builtin.SEARCH} found. Call {name} itself.")
+        held = names.held_back(name, Kind.TOOL, view.snapshot)
+        if held is not None:
+            return _failed(str(HeldError(held.name, unit_name(held.server), held.held)))
         name = name[:_LONGEST]
         hits = await self._find(call, name.replace("_", " "), view.snapshot, CLOSE, None)
         close = names.closest(name, (entry.shown for entry in _findable(call, view)), CLOSE)

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 
 from trunkline.call.links import Links
 from trunkline.call.stage import Handler
-from trunkline.errors import UnknownNameError
+from trunkline.errors import HeldError, UnknownNameError
 from trunkline.identity import Scope, unit_name
 from trunkline.model import Call, Caller, Entry, Kind, Reply, Snapshot, View
 from trunkline.tool import DIRECT, ToolOptions
-from trunkline.tools.names import did_you_mean, meaning, namesakes, prefixed
+from trunkline.tools.names import did_you_mean, held_back, meaning, namesakes, prefixed
 from trunkline.tools.uri_templates import matches
 from trunkline.wire.envelope import read_string
 from trunkline.wire.members import encode, read_members, write_members
@@ -47,6 +47,8 @@ class EntryStage:
             entry = resolve(call, snapshot)
             if entry is None and call.method == "resources/read":
                 entry = self._links.find(call.scope, call.name, snapshot)
+        if entry is None and (held := find_held(call, snapshot)) is not None:
+            raise HeldError(held.name, unit_name(held.server), held.held)
         if entry is not None:
             call.entry = entry
             call.server = entry.server
@@ -95,6 +97,17 @@ def find_resource(uri: str, snapshot: Snapshot) -> Entry | None:
         if matches(template.shown, uri):
             return Entry(uri, template.server, uri, b"", members=template.members)
     return snapshot.unlisted.get(uri)
+
+
+def find_held(call: Call, snapshot: Snapshot) -> Entry | None:
+    """What the call names, where it is held back."""
+    kinds = {"tools/call": Kind.TOOL, "prompts/get": Kind.PROMPT, "completion/complete": Kind.PROMPT}
+    if call.method in kinds:
+        found = held_back(call.name, kinds[call.method], snapshot)
+        if found is not None or call.method != "completion/complete":
+            return found
+    held = [entry for offer in snapshot.offers.values() for entry in offer.held.get(Kind.TEMPLATE, {}).values()]
+    return next((entry for entry in held if entry.name == call.name or matches(entry.name, call.name)), None)
 
 
 def unknown(call: Call, snapshot: Snapshot) -> UnknownNameError:

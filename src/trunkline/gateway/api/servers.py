@@ -30,6 +30,7 @@ class WantedServer(Body, frozen=True, omit_defaults=True):
     transport: str = ""
     timeout: float = 0.0
     enabled: bool = True
+    trust: Literal["", "flag", "hold", "follow"] = ""
     display_name: str = ""
     description: str = ""
     trust_level: TrustLevel = ""
@@ -82,6 +83,8 @@ class ShownServer(TypedDict, total=False):
     headers: list[str]
     env: list[str]
     enabled: bool
+    trust: str
+    held: dict[str, str]
     timeout: float
     display_name: str
     description: str
@@ -258,6 +261,7 @@ def shown(registration: Registration) -> dict[str, Any]:
         "headers": sorted(spec.headers),
         "env": sorted(spec.env),
         "enabled": spec.enabled,
+        "trust": spec.trust,
         "timeout": spec.timeout,
         **dataclasses.asdict(registration.about),
         "defer_loading": spec.defer_loading,

@@ -70,7 +70,8 @@ async def views_of(relay: Relay, scope: Scope) -> list[ServerView]:
 def described(relay: Relay, view: ServerView, scope: Scope) -> dict[str, Any]:
     """A server for programs to read, with how calls of it went: to all but admins, their own."""
     calls = _calls(relay, view.name, "" if scope.role == "admin" else scope.user)
-    return {**summary(view), "name": name_for(scope, view.name), **calls}
+    held = relay.trust.kept(view.name).held
+    return {**summary(view), "name": name_for(scope, view.name), **({"held": held} if held else {}), **calls}
 
 
 def name_for(scope: Scope, server: str) -> str:

@@ -37,6 +37,7 @@ class ShownTool(TypedDict):
     description: str
     read_only: bool | None
     destructive: bool | None
+    changed: list[str]
     score: NotRequired[float]
     """How well it fits, where something was searched for."""
     definition: NotRequired[dict[str, Any]]
@@ -163,4 +164,5 @@ def shown(entry: Entry) -> ShownTool:
         "description": definition.get("description", ""),
         "read_only": entry.annotations.read_only_hint,
         "destructive": entry.annotations.destructive_hint,
+        "changed": list(entry.changed),
     }

@@ -1,0 +1,355 @@
+"""Trust in what servers say: what was agreed to is pinned, and what differs from it is marked, held or followed."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from trunkline.config.options import ServerSpec, TrustMode
+from trunkline.control.pins import MOST, SERVER, VARIANTS, WORDS, Identity, Kept, PinStore, Waiting, WaitingState
+from trunkline.events import Emitter, Event
+from trunkline.identity import owner_of
+from trunkline.model import Introduction, Kind, Listing
+from trunkline.tasks import Tasks
+from trunkline.tools.trust.definition import Definition, Pin, Sign, pin_of, raw_digest, signs_of_risk
+from trunkline.tools.trust.lookalikes import Names
+from trunkline.tools.trust.poisoning import LONGEST, poisoning
+
+log = logging.getLogger("trunkline")
+
+LAST_WRITES = 5.0
+"""Seconds that the end waits for what is being written."""
+
+
+@dataclass(frozen=True)
+class ToolHeld(Event):
+    """A tool, prompt or template is held back until somebody agrees to it."""
+
+    server: str
+    kind: str
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class ToolApproved(Event):
+    """Somebody agreed to what a server says of a tool, prompt or template."""
+
+    server: str
+    kind: str
+    name: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of one definition."""
+
+    held: str = ""
+    """Why it is held back; empty when it is served."""
+    changed: tuple[str, ...] = ()
+    """With what mark it is served: the parts that differ from what was agreed to, or signs that were seen."""
+
+
+AGREED = Verdict()
+
+
+class Trust:
+    """Judges every definition once, and again when it changes; who joins servers asks it what is shown."""
+
+    def __init__(self, home: Path, tasks: Tasks | None = None, *, clock: Callable[[], float] = time.time) -> None:
+        self.store, self._tasks, self._clock = PinStore(home), tasks, clock
+        self._events = Emitter(ToolHeld, ToolApproved)
+        self.on, self.off, self.emit = self._events.on, self._events.off, self._events.emit
+        self.default: TrustMode = "flag"
+        self.changed: Callable[[str], None] = lambda server: None
+        """Told whose definitions are to be judged again."""
+        self._specs: dict[str, ServerSpec] = {}
+        self._kept: dict[str, Kept] = {}
+        self._names: dict[str, Names] = {"": Names()}
+        """By owner."""
+        self._unsaved: dict[str, dict[tuple[str, str], dict[bytes, bytes]]] = {}
+        """What was agreed to and is not on the disk, by server, kind and name: the definitions by their pins."""
+        self._anew: set[str] = set()
+        """Servers whose names were given to others: what is on the disk is of those before them."""
+        self._saving: asyncio.Task[None] | None = None
+
+    # Servers come and go.
+
+    def add(self, spec: ServerSpec) -> None:
+        """Watch a server, or take on how it is to be trusted now."""
+        before = self._specs.get(spec.name)
+        self._specs[spec.name] = spec
+        if before is not None and before.trust != spec.trust:
+            self.changed(spec.name)
+
+    def configure(self, default: TrustMode) -> None:
+        """Trust servers that say nothing of it as the configuration does."""
+        if default != self.default:
+            self.default = default
+            for name in self._specs:
+                self.changed(name)
+
+    def remove(self, server: str) -> None:
+        """Watch a server no more; what was agreed to stays on the disk."""
+        self._specs.pop(server, None)
+        self._names_of(server).put(server, ())
+        if server not in self._unsaved:
+            self._kept.pop(server, None)
+
+    async def load(self, server: str) -> None:
+        """Have what was agreed to before: to be awaited before a server's lists are judged."""
+        if server not in self._kept:
+            self._kept[server] = await asyncio.to_thread(self.store.load, server)
+
+    async def forget(self, server: str) -> None:
+        """Somebody took a server out for good."""
+        self._kept.pop(server, None)
+        self._unsaved.pop(server, None)
+        await asyncio.to_thread(self.store.forget, server)
+
+    async def forget_owner(self, user: str) -> None:
+        """A user is gone for good, and leaves nothing to whoever has the name next."""
+        for server in [name for name in self._kept if owner_of(name) == user]:
+            await self.forget(server)
+        await asyncio.to_thread(self.store.forget_owner, user)
+
+    # Judging, on the way into a snapshot.
+
+    def introduce(self, server: str, introduction: Introduction) -> None:
+        """A server says who it is; one that is another than was agreed to is held as a whole."""
+        spec, kept = self._specs.get(server), self._kept.get(server)
+        if spec is None or kept is None:
+            return
+        now, known = _identity(spec, introduction), kept.identity
+        key = SERVER, server
+        if known is not None and _replaced(known, now):
+            kept, known = Kept(), None
+            self._kept[server] = kept
+            self._anew.add(server)
+        what = () if known is None else _differing(known, now)
+        if not what or self._mode(server) == ("follow", True):
+            if known != now:
+                kept.identity = now if known is None else replace(now, name=now.name or known.name)
+                self.note(server)
+            if kept.waiting.pop(key, None) is not None:
+                self.note(server)
+                self.changed(server)
+            return
+        text = json.dumps(dataclasses.asdict(now), sort_keys=True).encode()
+        digest = hashlib.sha256(text).hexdigest()[:32]
+        if key not in kept.waiting or kept.waiting[key].digest != digest:
+            words = "it presents another identity than was agreed to"
+            shown = "; ".join(f"{one}: {getattr(known, one)!r} → {getattr(now, one)!r}" for one in what)
+            sign = Sign("identity", words, shown)
+            self._wait(server, SERVER, server, Waiting("held", text, digest, self._clock(), what, (sign,)))
+            self.changed(server)
+
+    def know(self, server: str, names: Iterable[str]) -> None:
+        """Say what tools a server has, before they are judged: others' are held against them."""
+        if server in self._specs:
+            self._names_of(server).put(server, names)
+
+    def judge(self, server: str, kind: Kind, name: str, item: bytes, *, own: bool = False) -> Verdict:
+        """What becomes of a definition; `own` is one that a caller was shown on a connection of its own."""
+        kept = self._kept.get(server)
+        if kept is None or kind is Kind.RESOURCE or server not in self._specs:
+            return AGREED
+        stranger = kept.waiting.get((SERVER, server))
+        if stranger is not None:
+            return Verdict(held=f"its server waits for approval: {stranger.why}")
+        if len(item) > LONGEST:  # neither read nor kept: it would hold up everybody
+            followed = self._mode(server) == ("follow", True)
+            return AGREED if followed else Verdict(held='it is too long to be looked at; `trust = "follow"` serves it')
+        packed, raw = kept.pins.get(kind.value, {}).get(name, b""), raw_digest(item)
+        key = kind.value, name
+        if packed.startswith(raw) or any(pin.raw == raw for pin in Pin.each(packed)):
+            return self._taken_back(server, kept, key, own)
+        waiting = kept.waiting.get(key)
+        if waiting is not None and raw_digest(waiting.definition) == raw and waiting.state == "rejected":
+            return _verdict(waiting)
+        definition = Definition(item)
+        pin = pin_of(definition)
+        if any(known.canonical == pin.canonical for known in Pin.each(packed)):
+            # The same in another order: known by its bytes from now on.
+            others = b"".join(one.packed for one in Pin.each(packed) if one.canonical != pin.canonical)
+            kept.pins[kind.value][name] = pin.packed + others
+            return self._taken_back(server, kept, key, own)
+        return self._weigh(server, kept, key, definition, pin, Pin.each(packed))
+
+    def seen(self, server: str, lists: Collection[Listing]) -> None:
+        """A server's lists were judged: what comes after those that were whole was not there in the beginning."""
+        kept = self._kept.get(server)
+        if kept is None or not lists or any(one.problem for one in lists):
+            return
+        now = {"plain"} | ({"askable"} if any(one.for_askable for one in lists) else set[str]())
+        if not now <= kept.begun:
+            kept.begun |= now
+            self.note(server)
+
+    def _weigh(
+        self, server: str, kept: Kept, key: tuple[str, str], definition: Definition, pin: Pin, known: Sequence[Pin]
+    ) -> Verdict:
+        kind, name = key
+        mode, explicit = self._mode(server)
+        if mode == "follow" and explicit:
+            return self.agree(server, kept, key, definition.item, pin)
+        signs = poisoning(definition, server, self._names_of(server), tool=kind == Kind.TOOL.value)
+        what: tuple[str, ...] = ()
+        if known:
+            what = known[0].changed(pin)
+            risks = signs_of_risk(known[0].risk, pin.risk) if kind == Kind.TOOL.value else []
+            signs = [*risks, *(replace(sign, holds=True) for sign in signs)]
+        elif mode == "hold" and "plain" in kept.begun:
+            what = ("added",)
+        held = any(sign.holds for sign in signs) or (mode == "hold" and bool(what))
+        if not held and not signs and (not what or mode == "follow"):
+            return self.agree(server, kept, key, definition.item, pin)
+        before, digest = kept.waiting.get(key), pin.canonical.hex()
+        state: WaitingState = "held" if held else "changed"
+        made = Waiting(state, definition.item, digest, self._clock(), what, tuple(signs))
+        if before is not None and before.digest == digest:
+            made = replace(made, since=before.since, state="rejected" if before.state == "rejected" else state)
+        if made != before:
+            self._wait(server, kind, name, made)
+        return _verdict(made)
+
+    def _wait(self, server: str, kind: str, name: str, made: Waiting) -> None:
+        before = self._kept[server].waiting.get((kind, name))
+        self._kept[server].waiting[kind, name] = made
+        self.note(server)
+        known = before is not None and (before.digest, before.state) == (made.digest, made.state)
+        if made.state == "held" and not known:
+            log.warning("Server %s: the %s %r is held back: %s.", server, WORDS[kind], name, made.why)
+            self.emit(ToolHeld(server, WORDS[kind], name, made.why))
+
+    def _taken_back(self, server: str, kept: Kept, key: tuple[str, str], own: bool) -> Verdict:
+        """What was agreed to is there again; what another caller is shown may go on to differ."""
+        if not own and key in kept.waiting:
+            del kept.waiting[key]
+            self.note(server)
+        return AGREED
+
+    def agree(self, server: str, kept: Kept, key: tuple[str, str], item: bytes, pin: Pin) -> Verdict:
+        """Pin a definition."""
+        kind, name = key
+        pins = kept.pins.setdefault(kind, {})
+        before = Pin.each(pins.pop(name, b""))
+        pins[name] = b"".join(one.packed for one in [pin, *before][:VARIANTS])
+        while len(pins) > MOST:
+            del pins[next(iter(pins))]
+        kept.waiting.pop(key, None)
+        self.note(server)
+        self._unsaved[server].setdefault(key, {})[pin.packed] = item
+        return AGREED
+
+    def _mode(self, server: str) -> tuple[TrustMode, bool]:
+        """How a server is trusted, and whether that was said of it alone; what is in this process is our own."""
+        spec = self._specs[server]
+        if spec.trust:
+            return spec.trust, True
+        return ("follow", True) if spec.local is not None else (self.default, False)
+
+    def _names_of(self, server: str) -> Names:
+        owner = owner_of(server)
+        if owner not in self._names:
+            self._names[owner] = Names(self._names[""])
+        return self._names[owner]
+
+    # What waits.
+
+    def kept(self, server: str) -> Kept:
+        """What is known of a server, to be looked at and changed by who reviews it."""
+        return self._kept.get(server) or Kept()
+
+    def servers(self) -> list[str]:
+        """Of whom anything is known."""
+        return sorted(self._kept)
+
+    async def load_all(self) -> None:
+        """Know all that is kept, of whichever server: for who looks without running any."""
+        for server in await asyncio.to_thread(self.store.servers):
+            await self.load(server)
+
+    # Writing.
+
+    def note(self, server: str) -> None:
+        """Have what is kept of a server written soon."""
+        self._unsaved.setdefault(server, {})
+        if self._tasks is not None and self._saving is None:
+            self._saving = self._tasks.start(self._save(), name="pins")
+
+    async def saved(self) -> None:
+        """Wait until everything is on the disk."""
+        if self._saving is not None:
+            await asyncio.wait([self._saving])
+        if self._unsaved:
+            await self._save()
+
+    async def close(self) -> None:
+        """Let what was agreed to be written, if the disk is not too slow."""
+        try:
+            async with asyncio.timeout(LAST_WRITES):
+                await self.saved()
+        except TimeoutError:
+            log.warning("Not everything that was agreed to could be written: it will be agreed to anew.")
+
+    async def _save(self) -> None:
+        try:
+            await asyncio.sleep(0)  # what comes together is written together
+            while self._unsaved:
+                server = next(iter(self._unsaved))
+                agreed = self._unsaved.pop(server)
+                kept = self._kept.get(server)
+                if kept is None:
+                    continue
+                copied = replace(kept, begun=set(kept.begun), waiting=dict(kept.waiting), pins={})
+                if server in self._anew:
+                    self._anew.discard(server)
+                    await asyncio.to_thread(self.store.forget, server)
+                if not await asyncio.to_thread(self.store.save, server, copied, agreed):
+                    log.warning("What was agreed to of server %s cannot be written; a restart agrees anew.", server)
+        finally:
+            self._saving = None
+
+
+def _identity(spec: ServerSpec, introduction: Introduction) -> Identity:
+    try:
+        info: Any = json.loads(introduction.info or b"{}")
+        name = info.get("name") if isinstance(info, dict) else ""  # type: ignore[reportUnknownMemberType] - JSON
+    except ValueError:
+        name = ""
+    where = urlsplit(spec.url)
+    origin = f"{where.scheme}://{where.netloc.rpartition('@')[2]}".lower() if spec.url else ""
+    launch = hashlib.sha256(json.dumps([spec.command, *spec.args]).encode()).hexdigest()[:32] if spec.command else ""
+    return Identity(name if isinstance(name, str) else "", origin, launch)
+
+
+def _differing(known: Identity, now: Identity) -> tuple[Literal["name", "origin"], ...]:
+    """What makes a server another one."""
+    moved = bool(known.origin and known.origin != now.origin)
+    return (("name",) if _renamed(known, now) else ()) + (("origin",) if moved else ())
+
+
+def _replaced(known: Identity, now: Identity) -> bool:
+    """Whether somebody configured another program under the name: that is no change of a server, but another one."""
+    return _renamed(known, now) and bool(now.launch) and known.launch != now.launch
+
+
+def _renamed(known: Identity, now: Identity) -> bool:
+    return bool(known.name and now.name and known.name != now.name)
+
+
+def _verdict(waiting: Waiting) -> Verdict:
+    if waiting.is_held:
+        return Verdict(held=waiting.why)
+    return Verdict(changed=(*waiting.what, *dict.fromkeys(sign.code for sign in waiting.signs)))
