@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import parse_qsl, unquote
 
-from trunkline.config.tenancy import LimitsSection, StoreConfig
+from trunkline.config.tenancy import IssuerSpec, LimitsSection, StoreConfig
 from trunkline.tool import ToolOptions
 
 Expose = Literal["auto", "all", "search"]
@@ -372,6 +372,7 @@ class Config:
     groups: Mapping[str, GroupSpec] = field(default_factory=dict[str, GroupSpec])
     profiles: Mapping[str, ProfileSpec] = field(default_factory=dict[str, ProfileSpec])
     registries: Mapping[str, RegistrySpec] = field(default_factory=dict[str, RegistrySpec])
+    issuers: Mapping[str, IssuerSpec] = field(default_factory=dict[str, IssuerSpec])
     search: SearchSection = field(default_factory=SearchSection)
     annotations: AnnotationsSection = field(default_factory=AnnotationsSection)
     middleware: MiddlewareSection = field(default_factory=MiddlewareSection)

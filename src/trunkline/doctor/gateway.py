@@ -142,7 +142,7 @@ async def examine_gateway(config: Config) -> list[Finding]:
 def _exposure(config: Config) -> list[Finding]:
     gateway, file = config.gateway, str(config.source or "")
     try:
-        check_exposure(gateway)
+        check_exposure(gateway, people=bool(config.issuers))
     except ConfigError as error:
         if gateway.token or any(gateway.users.values()) or is_loopback(gateway.host):
             advice = f"{error.hint} For instance the output of this."
