@@ -109,6 +109,9 @@ async def test_bad_tokens_are_told_where_to_get_a_good_one_and_reach_nothing(
             "unknown key": corp.token(here, headers={"kid": "k9"}),
             "another kind": corp.token(here, headers={"typ": "dpop+jwt"}),
             "something critical": corp.token(here, headers={"crit": ["x"], "x": 1}),
+            "something critical that a library knows": corp.signed(
+                {"alg": "ES256", "kid": "k1", "crit": ["b64"], "b64": True}, claims
+            ),
             "an ID token": corp.token(here, at_hash="x"),
             "bound to a key": corp.token(here, cnf={"jkt": "x"}),
             "nobody's": corp.token(here, sub=None),
@@ -164,6 +167,15 @@ async def test_a_token_counts_at_the_address_that_it_is_for_alone(tmp_path: Path
     }  # fmt: skip
     assert set(found.values()) == {200, 401}
     assert api == [200, 401, 401]
+
+
+async def test_a_token_signed_in_another_way_than_is_configured_is_refused(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with open_provider() as corp, open_house(tmp_path, corp, algorithms=["RS256"]) as opened:
+        assert await listed(opened, http, corp.token(opened.url)) == 401
+
+    assert not corp.asked
 
 
 async def test_an_audience_of_the_configuration_counts_everywhere(tmp_path: Path, http: aiohttp.ClientSession) -> None:

@@ -24,6 +24,8 @@ ROLES = {
     "admin": "may do everything, over the admin API too",
     "member": "calls tools, and has keys, servers and threads of their own",
     "reader": "calls tools that only read",
+    "issuer": "may what the tokens of their identity provider say",
+    "blocked": "is not let in",
 }
 
 

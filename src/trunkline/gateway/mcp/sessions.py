@@ -212,7 +212,8 @@ class Sessions:
 
         One with something open is not idle.
         """
-        old = [one for one in self._all.values() if one.expires and one.expires + RENEWAL < today]
+        ended = (one for one in self._all.values() if one.expires and one.expires + RENEWAL < today)
+        old = [one for one in ended if not one.open_requests]
         for session in old:
             del self._all[session.id]
         for session in list(self._all.values()):
