@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import dataclasses
 import json
 import time
 from collections.abc import AsyncGenerator
@@ -24,6 +25,8 @@ from tests.tenancy.test_access import notes, tools
 from tests.tenancy.test_people import Admin
 from trunkline.errors import ConfigError
 from trunkline.gateway.serve import Gateway
+from trunkline.storage.people import find_user, update_user
+from trunkline.storage.store import open_store, place_of
 from trunkline.tenancy import issuer_keys
 
 Json = dict[str, Any]
@@ -317,6 +320,21 @@ async def test_an_admin_blocks_a_user_of_the_provider_at_once_and_gives_limits_a
         assert (await modern.call("read_note")).status == 200  # somebody new, of whom nothing is known
 
 
+async def test_what_another_process_blocks_is_blocked_here_too(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+    async with open_provider() as corp, open_house(tmp_path, corp) as opened:
+        caller = LegacyCaller(opened.url, http)
+        caller.headers["authorization"] = f"Bearer {corp.token(opened.url)}"
+        await caller.open()
+        async with caller.listen() as stream, open_store(place_of("", tmp_path)) as store:
+            found = await find_user(store, "corp:ana")
+            assert found is not None
+            await update_user(store, dataclasses.replace(found, role="blocked"))
+            with pytest.raises(EOFError):
+                await stream.next()
+
+        assert (await caller.request("tools/list")).status == 403
+
+
 async def test_a_new_user_is_noted_without_ending_what_they_opened(tmp_path: Path, http: aiohttp.ClientSession) -> None:
     async with open_provider() as corp, open_house(tmp_path, corp) as opened:
         caller = LegacyCaller(opened.url, http)
@@ -399,12 +417,16 @@ async def test_a_provider_that_is_down_locks_out_nobody_who_was_let_in_and_lets_
             assert await listed(opened, http, corp.token(opened.url, sub="bob")) == 200  # by the key that is known
 
 
+def filled(corp: Provider) -> Json:
+    return {**corp.listed(), "filling": "x" * 300_000}
+
+
 BROKEN: list[tuple[str, Any]] = [
     ("https://other.example", None),
     ("", {"keys": []}),
     ("", {"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "k1"}, 5, {"kty": "RSA", "n": 5, "e": []}]}),
     ("", ["no keys"]),
-    ("", {"keys": "x" * 300_000}),
+    ("", filled),
 ]
 
 
@@ -413,7 +435,7 @@ async def test_keys_that_are_none_or_of_another_are_not_believed(
     tmp_path: Path, http: aiohttp.ClientSession, says: str, jwks: Any
 ) -> None:
     async with open_provider() as corp, open_house(tmp_path, corp) as opened:
-        corp.says, corp.jwks = says, jwks
+        corp.says, corp.jwks = says, jwks(corp) if callable(jwks) else jwks
         assert await listed(opened, http, corp.token(opened.url)) == 503
 
 

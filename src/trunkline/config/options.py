@@ -34,7 +34,7 @@ class GatewayConfig:
     token: str = field(default="", repr=False)
     """Bearer token that callers must send; empty asks for none. Write `${env:NAME}` to keep it out of the file."""
     public_url: str = ""
-    """Where people reach Trunkline with a browser, such as `https://mcp.example.org`; default is where it listens."""
+    """Where people and clients reach Trunkline, such as `https://mcp.example.org`; default is where it listens."""
     users: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Callers that are kept apart, each with a token of its own: `ana = "${env:ANA_TOKEN}"`."""
     allow_anonymous: bool = False
