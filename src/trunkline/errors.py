@@ -64,6 +64,15 @@ class RefusedError(TrunklineError):
         self.data = data
 
 
+class TokenRefusedError(RefusedError):
+    """The caller's token does not let it in, or not do this; with another one the same may be asked again."""
+
+    def __init__(self, message: str, *, status: int = 401, scopes: tuple[str, ...] = (), hint: str = "") -> None:
+        super().__init__(message, code=-32001, status=status, hint=hint)
+        self.scopes = scopes
+        """What the token lacks, and has to have."""
+
+
 class UnknownNameError(TrunklineError):
     """No server offers a tool, prompt or resource of that name."""
 

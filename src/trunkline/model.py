@@ -146,6 +146,8 @@ class Call:
     """Another server can take the call, so that a failed one need not be tried again."""
     with_tasks: bool = False
     """It goes on the connection where the tasks of its user live."""
+    token: bytes = field(default=b"", repr=False, compare=False)
+    """The issuer's token of the caller, for an exchange alone: it is never sent to a server, logged or kept."""
     by_search: bool = False
     """It came through `call_tool`: whoever made it may not have seen the tool's schema."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from trunkline.cli.up import NOT_FLAGS
 from trunkline.config.oauth import OAuthSpec
 from trunkline.config.options import SECTIONS, GroupSpec, ProfileSpec, RegistrySpec, ServerSpec, options
+from trunkline.config.tenancy import IssuerSpec
 from trunkline.tool import Annotations, ToolOptions
 
 INTRODUCTION = """# Configuration
@@ -22,7 +23,7 @@ as unreachable with that reason; the others start.
 
 The file is watched. A change takes effect at once; servers that did not change are not touched, and calls under way
 end as they began. Changes of `[gateway]` other than `namespace`, `conflicts`, `prefer`, `expose`, `expose_limit` and
-`pinned` want a restart.
+`pinned`, and of `[auth]`, want a restart.
 """
 
 
@@ -44,6 +45,7 @@ def configuration_page() -> str:
         "groups.NAME": (GroupSpec,),
         "profiles.NAME": (ProfileSpec,),
         "registries.NAME": (RegistrySpec,),
+        "auth.issuers.NAME": (IssuerSpec,),
     }
     for name, sections in tables.items():
         parts += [f"## `[{name}]`\n", *_about(sections[-1]), "| key | default | |", "|---|---|---|"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.cli.inside import running_gateway
-from tests.doctor.scene import GOOD, Machine, website
+from tests.doctor.scene import GOOD, Machine, Page, website
 
 TOKEN = "a-long-token-of-the-house"
+METADATA = "/.well-known/openid-configuration"
 
 
 def test_a_port_that_is_taken_is_shown_with_who_has_it(machine: Machine) -> None:
@@ -80,3 +82,31 @@ def test_an_address_that_is_not_of_this_machine_is_named(machine: Machine) -> No
 
     assert told.codes == ["TL501"]
     assert "127.0.0.1" in told.advice
+
+
+GOOD_KEYS = Page(body=json.dumps({"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "A" * 43, "kid": "k"}]}))
+
+
+@pytest.mark.parametrize(
+    ("pages", "code", "words"),
+    [
+        ({}, "TL521", "no metadata"),
+        ({"/keys": GOOD_KEYS, METADATA: "https://other.example"}, "TL522", "calls itself 'https://other.example'"),
+        ({"/keys": Page(body='{"keys": []}'), METADATA: ""}, "TL523", "no key"),
+        ({"/keys": Page(body="<html>"), METADATA: ""}, "TL523", "are no keys"),
+        ({"/keys": GOOD_KEYS, METADATA: ""}, "", ""),
+    ],
+)
+def test_an_identity_provider_that_nobody_could_come_from_is_found(
+    pages: dict[str, Any], code: str, words: str, machine: Machine
+) -> None:
+    with website(pages) as origin:
+        if METADATA in pages:
+            said = {"issuer": pages[METADATA] or origin, "jwks_uri": f"{origin}/keys"}
+            pages[METADATA] = Page(body=json.dumps(said))
+        issuers = {"corp": {"issuer": origin}}
+        machine.configure(auth={"issuers": issuers}, servers={"it": GOOD})
+        told = machine.doctor()
+
+    assert told.codes == ([code] if code else [])
+    assert not code or words in told.finding(code)["seen"]

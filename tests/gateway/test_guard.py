@@ -217,7 +217,8 @@ async def test_two_tokens_are_refused_though_one_is_right(tmp_path: Path, order:
     async with gateway(tmp_path, {}, token=TOKEN) as opened:
         answer = await ask(opened.url, "POST", "/mcp", "host: localhost", *both)
 
-    assert answer.status == 400
+    assert answer.status == 401
+    assert "resource_metadata=" in answer.headers["www-authenticate"]
 
 
 async def test_a_token_in_the_address_is_no_token(tmp_path: Path) -> None:

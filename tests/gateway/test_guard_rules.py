@@ -11,10 +11,10 @@ from trunkline.errors import ConfigError, RefusedError
 from trunkline.gateway import guard as guards
 from trunkline.gateway.guard import Guard, check_exposure, is_loopback
 from trunkline.gateway.request import Request
-from trunkline.identity import EVERYONE
 from trunkline.storage.store import Store
+from trunkline.tenancy.issuers import Issuers
 from trunkline.tenancy.keys import KeyMaker
-from trunkline.tenancy.people import People
+from trunkline.tenancy.people import ANYONE, People
 
 
 async def nowhere() -> Store:
@@ -23,6 +23,7 @@ async def nowhere() -> Store:
 
 PEOPLE = People(nowhere, lambda: False, KeyMaker(lambda: bytes(32)))
 """Nobody."""
+ISSUERS = Issuers({}, "", PEOPLE)
 
 
 TOKEN, OTHER = "abcdefgh-ijklmnop", "qrstuvwx-yz012345"
@@ -119,7 +120,7 @@ def test_a_gateway_starts_with_strong_ones(options: dict[str, Any]) -> None:
     ],
 )
 def test_a_host_is_served_or_not(options: dict[str, Any], host: str, expected: int) -> None:
-    guard = Guard(GatewayConfig(**options), PEOPLE)
+    guard = Guard(GatewayConfig(**options), PEOPLE, ISSUERS)
 
     assert [status_of(guard, host=host) for _ in range(2)] == [expected] * 2
 
@@ -149,7 +150,7 @@ ORIGINS: list[tuple[dict[str, Any], bool, str, int]] = [
 
 @pytest.mark.parametrize(("options", "same_origin", "origin", "expected"), ORIGINS)
 def test_an_origin_is_served_or_not(options: dict[str, Any], same_origin: bool, origin: str, expected: int) -> None:
-    guard = Guard(GatewayConfig(**options), PEOPLE)
+    guard = Guard(GatewayConfig(**options), PEOPLE, ISSUERS)
     host = "tl.org:80" if options.get("allowed_hosts") else "localhost"
 
     assert status_of(guard, same_origin=same_origin, host=host, origin=origin) == expected
@@ -161,14 +162,14 @@ def test_a_header_that_came_twice_is_refused_whatever_it_is() -> None:
     twice.repeated = b"host"
 
     with pytest.raises(RefusedError, match="host occurs twice"):
-        Guard(GatewayConfig(), PEOPLE).check(twice)
+        Guard(GatewayConfig(), PEOPLE, ISSUERS).check(twice)
 
 
 def test_hosts_are_looked_up_once_and_no_more_than_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     split: list[str] = []
     whole: Any = vars(guards)["_without_port"]
     monkeypatch.setattr(guards, "_without_port", lambda host: (split.append(host), whole(host))[1])  # type: ignore[reportUnknownLambdaType]
-    guard = Guard(GatewayConfig(), PEOPLE)
+    guard = Guard(GatewayConfig(), PEOPLE, ISSUERS)
     for _ in range(2):
         for number in range(100):
             status_of(guard, host=f"host-{number}")
@@ -195,11 +196,12 @@ def test_hosts_are_looked_up_once_and_no_more_than_so_many_are_kept(monkeypatch:
     ],
 )
 async def test_a_token_says_whose_request_it_is(header: str, whose: str | None) -> None:
-    guard = Guard(GatewayConfig(token=TOKEN, users={"ann": OTHER}), PEOPLE)
+    guard = Guard(GatewayConfig(token=TOKEN, users={"ann": OTHER}), PEOPLE, ISSUERS)
 
-    found = guard.known({b"authorization": header.encode()})
-    assert (found.user if found is not None else None) == whose
-    assert guard.known({}) is None
+    found = guard.known({b"authorization": header.encode()}, "/mcp")
+    assert (found.scope.user if found is not None else None) == whose
+    assert guard.known({}, "/mcp") is None
     assert (await guard.whose(OTHER), await guard.whose("x")) == ("ann", None)
-    assert Guard(GatewayConfig(), PEOPLE).known({b"authorization": header.encode()}) is EVERYONE
-    assert Guard(GatewayConfig(users={"ann": OTHER}), PEOPLE).known({b"authorization": b"Bearer "}) is None
+    open_one, locked = GatewayConfig(), GatewayConfig(users={"ann": OTHER})
+    assert Guard(open_one, PEOPLE, ISSUERS).known({b"authorization": header.encode()}, "/mcp") is ANYONE
+    assert Guard(locked, PEOPLE, ISSUERS).known({b"authorization": b"Bearer "}, "/mcp") is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -100,6 +101,21 @@ async def test_sessions_end_when_they_were_idle_so_long_and_nothing_is_open(monk
     assert kept.expired(114.9) == []
     assert kept.expired(115.0) == [young]
     assert len(kept) == 1
+
+
+async def test_sessions_end_a_minute_after_their_token_unless_it_was_renewed_or_a_call_runs() -> None:
+    kept, old, busy, renewed, endless = sessions(most=9), session(), session(), session(), session()
+    for one, ends in ((old, 1000.0), (busy, 1000.0), (renewed, 2000.0), (endless, 0.0)):
+        kept.add(one)
+        one.expires = ends
+    busy.open_requests = 1
+    now = time.monotonic()
+
+    assert kept.expired(now, 1060.0) == []
+    assert kept.expired(now, 1060.1) == [old]
+    busy.open_requests = 0
+    assert kept.expired(now, 1060.1) == [busy]
+    assert len(kept) == 2
 
 
 # What is asked.

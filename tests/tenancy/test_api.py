@@ -203,15 +203,23 @@ def doors(opened: Gateway) -> list[tuple[str, str]]:
     ]
 
 
-PUBLIC = {("GET", PATH + "openapi.json"), ("GET", "/healthz"), ("GET", "/readyz")}
+METADATA = "/.well-known/oauth-protected-resource"
+PUBLIC = {
+    ("GET", PATH + "openapi.json"),
+    ("GET", "/healthz"),
+    ("GET", "/readyz"),
+    ("GET", METADATA),
+    ("GET", METADATA + "/mcp"),
+    ("GET", METADATA + "/mcp/p"),
+}
 
 
-async def test_nothing_but_the_description_and_health_answers_without_a_key(
+async def test_nothing_but_descriptions_and_health_answers_without_a_key(
     tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:
     odd = ["/{}", "/.{}", "{}/", "{};x", "{}?x=openapi.json", "{}/openapi.json", "{}%2fopenapi.json"]
     tricks: list[Json] = [{}, {"host": "a/?x="}, {"x-forwarded-for": "127.0.0.1", "x-original-url": "/healthz"}]
-    async with open_house(tmp_path, http) as (opened, admin):
+    async with open_house(tmp_path, http, sections={"profiles": {"p": {}}}) as (opened, admin):
         key = await admin.key("ana")
         assert (await Admin(opened, http, key)("DELETE", f"keys/{key[3:27]}"))[0] == 204
         base = opened.url.removesuffix("/mcp")

@@ -76,7 +76,7 @@ async def test_with_a_passphrase_keys_and_secrets_come_along_and_nobody_else_rea
 
         found = await other.people.admit(key.encode())
         assert found is not None
-        assert (found.user, found.rules[0].read_only) == ("bob", True)
+        assert (found.scope.user, found.scope.rules[0].read_only) == ("bob", True)
         assert (await other.servers.get("bob", "git")).spec.headers == GIT["headers"]
         assert await other.vault.get(signed_in) == b"\0canary-2"
         assert (await Import(other, read(document), "open sesame").preview()).same == 5

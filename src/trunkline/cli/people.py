@@ -24,6 +24,8 @@ ROLES = {
     "admin": "may do everything, over the admin API too",
     "member": "calls tools, and has keys, servers and threads of their own",
     "reader": "calls tools that only read",
+    "issuer": "may what the tokens of their identity provider say",
+    "blocked": "is not let in",
 }
 
 
@@ -66,7 +68,7 @@ def _add_user_commands(commands: Commands, options: argparse.ArgumentParser) -> 
         ("set", _set_user, "change somebody's role or limits"),
     ):
         change = actions.add_parser(action, parents=[options], help=about)
-        change.add_argument("name", help="letters, digits and any of _ . @ + -")
+        change.add_argument("name", help="letters, digits and any of _ . @ + -; ISSUER:CLAIM for a user of an issuer")
         change.add_argument(
             "--role", choices=tuple(ROLES), help=f"{roles} (default: {'member' if action == 'add' else 'as it is'})"
         )
@@ -105,7 +107,9 @@ def _add_user(options: argparse.Namespace) -> int:
     if options.format == "json":
         print_json(user)
         return 0
-    say(f"Added {user['name']!r}, {user['role']}. Make a key: trunkline key create --user {user['name']}")
+    keyless = user["role"] in ("issuer", "blocked")
+    make = "" if keyless else f" Make a key: trunkline key create --user {user['name']}"
+    say(f"Added {user['name']!r}, {user['role']}.{make}")
     if first:
         say("There is a user now, so every request to the gateway wants a key, also from this machine.")
     return 0

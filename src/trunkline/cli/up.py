@@ -48,7 +48,6 @@ def add_commands(commands: Commands) -> None:
 
 
 def _up(options: argparse.Namespace) -> int:
-    from trunkline.gateway.guard import check_exposure
     from trunkline.gateway.serve import serve
 
     names = [option.name for option, _ in options_of(GatewayConfig) if option.name not in NOT_FLAGS]
@@ -60,7 +59,6 @@ def _up(options: argparse.Namespace) -> int:
     demo = path is None
     if demo:
         config = demo_config(config)
-    check_exposure(config.gateway)
 
     def started(hub: Hub, url: str) -> None:
         # What exists now lives as long as we do: the collector need not look at it again and again.

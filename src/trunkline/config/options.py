@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 from urllib.parse import parse_qsl, unquote
 
 from trunkline.config.oauth import OAuthSpec
-from trunkline.config.tenancy import DiscoverySection, LimitsSection, StoreConfig
+from trunkline.config.tenancy import DiscoverySection, IssuerSpec, LimitsSection, StoreConfig
 from trunkline.tool import ToolOptions
 
 Expose = Literal["auto", "all", "search"]
@@ -36,7 +36,7 @@ class GatewayConfig:
     token: str = field(default="", repr=False)
     """Bearer token that callers must send; empty asks for none. Write `${env:NAME}` to keep it out of the file."""
     public_url: str = ""
-    """Where people reach Trunkline with a browser, such as `https://mcp.example.org`; default is where it listens."""
+    """Where people and clients reach Trunkline, such as `https://mcp.example.org`; default is where it listens."""
     users: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Callers that are kept apart, each with a token of its own: `ana = "${env:ANA_TOKEN}"`."""
     allow_anonymous: bool = False
@@ -391,6 +391,7 @@ class Config:
     tools: Mapping[str, ToolOptions] = field(default_factory=dict[str, ToolOptions])
     """What is said of tools of every server; the servers of the file have it among their own."""
     discovery: DiscoverySection = field(default_factory=DiscoverySection)
+    issuers: Mapping[str, IssuerSpec] = field(default_factory=dict[str, IssuerSpec])
     search: SearchSection = field(default_factory=SearchSection)
     annotations: AnnotationsSection = field(default_factory=AnnotationsSection)
     middleware: MiddlewareSection = field(default_factory=MiddlewareSection)

@@ -28,6 +28,7 @@ from trunkline.config.options import (
     default_home,
 )
 from trunkline.config.secrets import look_up
+from trunkline.config.tenancy import IssuerSpec, check_issuers
 from trunkline.errors import ConfigError
 from trunkline.tool import ToolOptions, problem_of
 
@@ -88,7 +89,7 @@ def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
     if is_client_file(document):
         servers = _object(document.get("mcpServers", document.get("servers", {})), "mcpServers")
         return Config(servers={name: _client_server(name, _object(spec, name), env) for name, spec in servers.items()})
-    _refuse_unknown(document, (*SECTIONS, "servers", "tools", "groups", "profiles", "registries"), "the file")
+    _refuse_unknown(document, (*SECTIONS, "servers", "tools", "groups", "profiles", "registries", "auth"), "the file")
     sections = {name: _section(name, _object(document.get(name, {}), name), env) for name in SECTIONS}
     tools = _tools(document.get("tools", {}), "tools")
     servers = {
@@ -112,8 +113,10 @@ def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
         for name, spec in _object(document.get("registries", {}), "registries").items()
     }
     everywhere = {name: _make(ToolOptions, options, f"tools.{name}") for name, options in tools.items()}
+    issuers = _issuers(_object(document.get("auth", {}), "auth"), env)
+    check_issuers(issuers, profiles, sections["gateway"].users)
     named: dict[str, Any] = {"servers": servers, "groups": groups, "profiles": profiles, "registries": registries}
-    return Config(**sections, **named, tools=everywhere)
+    return Config(**sections, **named, tools=everywhere, issuers=issuers)
 
 
 def _section(name: str, values: Mapping[str, Any], env: Mapping[str, str]) -> Any:
@@ -166,6 +169,19 @@ def _registry(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -> Reg
         raise ConfigError(f"Registry {name!r} has no address.", hint="Give it a `url`.")
     made, problem = _expanded(made, env)
     return dataclasses.replace(made, problem=problem)
+
+
+def _issuers(auth: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, IssuerSpec]:
+    _refuse_unknown(auth, ("issuers",), "auth")
+    made: dict[str, IssuerSpec] = {}
+    for name, spec in _object(auth.get("issuers", {}), "auth.issuers").items():
+        where = f"auth.issuers.{name}"
+        made[name], problem = _expanded(
+            dataclasses.replace(_make(IssuerSpec, _object(spec, where), where), name=name), env
+        )
+        if problem:
+            raise ConfigError(f"[{where}]: {problem}", hint="Set it, or write the value itself.")
+    return made
 
 
 def _check_known(server: str, servers: Collection[str], who: str) -> None:

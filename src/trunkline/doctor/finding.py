@@ -189,6 +189,10 @@ CODES: Mapping[str, str] = {
     "TL507": "The key is broken",
     "TL508": "A catalogue is corrupt",
     "TL509": "A catalogue is out of date",
+    # Who lets callers in.
+    "TL521": "An identity provider cannot be reached",
+    "TL522": "An identity provider is another than configured",
+    "TL523": "An identity provider has no keys",
 }
 
 

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from trunkline.clients.secret import printable
-from trunkline.config.options import Config, GatewayConfig, ServerSpec
+from trunkline.config.options import Config, GatewayConfig, ServerSpec, shown_url
+from trunkline.config.tenancy import IssuerSpec
 from trunkline.control.list_store import FORMAT, ListStore, file_name
 from trunkline.control.pins import PinStore
 from trunkline.doctor.finding import Deletion, Finding, Folder, Mode, Severity
 from trunkline.doctor.watch import sockets_of, tcp_sockets
-from trunkline.errors import ConfigError, TrunklineError
+from trunkline.errors import ConfigError, ProtocolError, TrunklineError
 from trunkline.gateway.guard import check_exposure, is_loopback
+from trunkline.tenancy.issuer_keys import read_keys
 from trunkline.upstream.http1 import HttpClient, Origin, request_bytes
 from trunkline.wire.members import decode_object
 
@@ -153,13 +155,29 @@ async def examine_gateway(config: Config) -> list[Finding]:
         problem = await asyncio.to_thread(_bound, gateway.host, gateway.port)
         if problem is not None:
             found.append(await _taken(config, problem))
-    return found
+    return found + [one for spec in config.issuers.values() for one in await _issuer(spec, str(config.source or ""))]
+
+
+async def _issuer(spec: IssuerSpec, file: str) -> list[Finding]:
+    """Why nobody could be let in with the tokens of an identity provider."""
+    try:
+        keys = await read_keys(spec)
+    except TrunklineError as error:
+        other, keyless = isinstance(error, ConfigError), isinstance(error, ProtocolError)
+        code = "TL522" if other else "TL523" if keyless else "TL521"
+        seen = f"issuer {spec.name!r}: {error.message}"
+        advice = error.hint or f"Look whether {shown_url(spec.jwks_url or spec.issuer)} answers from here."
+        return [Finding(code, seen, advice, file=file)]
+    if not any(key.fits(algorithm) for key in keys for algorithm in spec.algorithms):
+        seen = f"issuer {spec.name!r}: none of its keys is for {', '.join(spec.algorithms)}."
+        return [Finding("TL523", seen, "Write `algorithms` as it signs its tokens.", file=file)]
+    return []
 
 
 def _exposure(config: Config) -> list[Finding]:
     gateway, file = config.gateway, str(config.source or "")
     try:
-        check_exposure(gateway)
+        check_exposure(gateway, people=bool(config.issuers))
     except ConfigError as error:
         if gateway.token or any(gateway.users.values()) or is_loopback(gateway.host):
             advice = f"{error.hint} For instance the output of this."

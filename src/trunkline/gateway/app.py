@@ -8,10 +8,11 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from trunkline.call.stages.entry import resolve
 from trunkline.callers import Edge
-from trunkline.config.options import GatewayConfig
-from trunkline.errors import RefusedError, StoreError, TrunklineError
-from trunkline.gateway import callback, local_api, pages
+from trunkline.config.options import Config, GatewayConfig
+from trunkline.errors import RefusedError, StoreError, TokenRefusedError, TrunklineError, UnreachableError
+from trunkline.gateway import callback, local_api, pages, resource
 from trunkline.gateway.api import connections, discovery, openapi, people, review, servers, status, threads, tools
 from trunkline.gateway.api.routes import PATH as API
 from trunkline.gateway.api.routes import Api, error_body
@@ -24,15 +25,17 @@ from trunkline.gateway.mcp.modern import ModernEdge
 from trunkline.gateway.mcp.sessions import Sessions
 from trunkline.gateway.mcp.subscribers import Subscribers
 from trunkline.gateway.pages import AnswerPages
-from trunkline.gateway.request import JSON, Headers, Request
+from trunkline.gateway.request import JSON, Request
+from trunkline.gateway.resource import Resource, place_of
 from trunkline.identity import Scope, unit_name
-from trunkline.model import State
+from trunkline.model import Call, State
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks, open_tasks
+from trunkline.tenancy.issuers import Issuers
 from trunkline.tenancy.tenancy import Tenancy
-from trunkline.wire.envelope import Message, error_object, read_caller_message, read_params, write_error
+from trunkline.wire.envelope import Message, error_object, read_caller_message, read_params, read_string, write_error
 from trunkline.wire.era import LEGACY_VERSIONS
-from trunkline.wire.members import encode
+from trunkline.wire.members import Members, encode
 from trunkline.wire.meta import THREAD_MARK, is_modern, take_thread
 
 log = logging.getLogger("trunkline")
@@ -42,7 +45,7 @@ THREAD_HEADER = b"trunkline-thread"
 _NO_KEY = RefusedError(
     "A valid bearer token is needed.",
     status=401,
-    hint="Send a key of `trunkline key create` as `Authorization: Bearer`.",
+    hint="Send a key of `trunkline key create`, or your identity provider's token, as `Authorization: Bearer`.",
 )
 _LEGACY = frozenset(version.encode() for version in LEGACY_VERSIONS)
 
@@ -50,11 +53,13 @@ _LEGACY = frozenset(version.encode() for version in LEGACY_VERSIONS)
 class Doors:
     """Where callers come in; there before the relay, which reaches them through its `edge`."""
 
-    def __init__(self, gateway: GatewayConfig, address: str, tenancy: Tenancy) -> None:
-        self.guard = Guard(gateway, tenancy.people)
-        address = gateway.public_url.rstrip("/") or address
-        tenancy.sign_ins.address = address
-        self.pages = AnswerPages(address, self.guard.whose)
+    def __init__(self, config: Config, address: str, tenancy: Tenancy) -> None:
+        gateway, base = config.gateway, config.gateway.public_url.rstrip("/") or address
+        self.issuers = Issuers(config.issuers, base, tenancy.people)
+        self.guard = Guard(gateway, tenancy.people, self.issuers)
+        self.resource = Resource(base, self.issuers)
+        tenancy.sign_ins.address = base
+        self.pages = AnswerPages(base, self.guard.whose)
         self.sessions = Sessions(
             most=gateway.max_sessions, idle=gateway.session_idle, question_timeout=gateway.question_timeout
         )
@@ -70,6 +75,7 @@ class App:
 
     def __init__(self, relay: Relay, gateway: GatewayConfig, doors: Doors, tasks: Tasks) -> None:
         self._relay, self._guard, self._pages = relay, doors.guard, doors.pages
+        self._issuers, self._resource = doors.issuers, doors.resource
         self._subscribers = Subscribers(relay)
         lists = Lists(gateway.page_size, relay.savings)
         self._asking = Asking(relay)
@@ -103,10 +109,15 @@ class App:
                 await self._local(request)
             elif request.path.startswith(API):
                 await self.api(request, self._let_in)
+            elif request.path.startswith(resource.PATH) and self._guard.wants_key:
+                self._resource.answer(request, self._relay.config.profiles)
             else:
                 self._other(request)
         except RefusedError as error:
-            _refuse(request, error, b"")
+            if isinstance(error, TokenRefusedError):
+                self._refuse_token(request, error)
+            else:
+                _refuse(request, error, b"")
         except asyncio.CancelledError:
             if not request.gone:  # else the caller hung up, and there is nobody to tell
                 raise
@@ -122,18 +133,25 @@ class App:
     async def _let_in(self, request: Request) -> bool:
         """Note whose request it is, or refuse it: the one place where it is said whose call a call is."""
         try:
-            scope = await self._guard.admit(request.headers)
-        except StoreError as error:  # nobody can be asked: the answer is no
+            found = await self._guard.admit(request.headers, place_of(request.path))
+        except TokenRefusedError as error:
+            self._refuse_token(request, error)
+            return False
+        except (StoreError, UnreachableError) as error:  # nobody can be asked: the answer is no
             body = error_body(error) if request.path.startswith(API) else error_object(error.code, str(error))
             request.answer(503, body, [(b"retry-after", b"1"), JSON])
             return False
-        if scope is None:
-            challenge: Headers = [(b"www-authenticate", b"Bearer"), JSON]
-            body = error_body(_NO_KEY) if request.path.startswith(API) else error_object(-32001, _NO_KEY.message)
-            request.answer(401, body, challenge)
+        if found is None:
+            self._refuse_token(request, _NO_KEY)
             return False
-        request.scope = scope
+        request.scope, request.admission = found.scope, found
         return True
+
+    def _refuse_token(self, request: Request, error: RefusedError) -> None:
+        """Say that a token is wanted, or another one, and where it is to be had."""
+        body = error_body(error) if request.path.startswith(API) else error_object(-32001, error.message)
+        helps = error.status == 401 or (isinstance(error, TokenRefusedError) and error.scopes)
+        request.answer(error.status, body, [*([self._resource.challenge(request, error)] if helps else ()), JSON])
 
     def _admissions_changed(self, user: str, key: str, now: Scope | None) -> None:
         """What a key gives is another, or nothing: what was opened with it ends."""
@@ -169,9 +187,9 @@ class App:
         self._subscribers.drain(is_in_it)
 
     async def _mcp(self, request: Request) -> None:
-        scope = self._guard.known(request.headers)
-        if scope is not None:
-            request.scope = scope
+        found = self._guard.known(request.headers, request.path)
+        if found is not None:
+            request.scope, request.admission = found.scope, found
         elif not await self._let_in(request):
             return
         patience = request.headers.get(local_api.PATIENCE)
@@ -202,10 +220,24 @@ class App:
             if THREAD_MARK in params.get("_meta", b""):
                 request.thread, params = take_thread(params)
                 message.params = b""
+            if request.admission.wider is not None and message.method == "tools/call":
+                self._check_writing(request, request.admission.wider, params)
             modern = (version and version not in _LEGACY) or is_modern(params)
             await (self._modern if modern else self.legacy).post(message, params, request)
+        except TokenRefusedError:
+            raise
         except TrunklineError as error:
             _refuse(request, error, message.id)
+
+    def _check_writing(self, request: Request, wider: Scope, params: Members) -> None:
+        """Tell a caller whose token may only read which scope it needs for a tool that does more."""
+        profiled = dataclasses.replace(wider, profile=request.scope.profile)
+        call = Call("tools/call", read_string(params.get("name", b"")), params, scope=profiled)
+        self._relay.enter(call)
+        with_scope, without = self._relay.view(profiled).snapshot, self._relay.view(request.scope).snapshot
+        if resolve(call, with_scope) is not None and resolve(call, without) is None:
+            scopes = self._issuers.step_up(request.admission)
+            raise TokenRefusedError("The token may only read.", status=403, scopes=scopes)
 
     async def _listen(self, request: Request, version: bytes) -> None:
         if version and version not in _LEGACY:
@@ -235,8 +267,9 @@ class App:
         views = self._relay.servers()
         word = "draining" if self.draining else _readiness({view.state for view in views} - {State.STOPPED})
         body: dict[str, object] = {"status": word}
-        scope = self._guard.known(request.headers)
-        if scope is not None:
+        found = self._guard.known(request.headers, "/mcp")
+        if found is not None:
+            scope = found.scope
             seen = views if scope.role == "admin" else self._relay.view(scope).snapshot.servers.values()
             states = {status.name_for(scope, view.name): view for view in seen}
             body["servers"] = {name: {"state": one.state.value, "reason": one.reason} for name, one in states.items()}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import ipaddress
 import secrets
 from collections.abc import Mapping
 
 from trunkline.config.options import GatewayConfig
-from trunkline.errors import ConfigError, RefusedError
+from trunkline.errors import ConfigError, RefusedError, TokenRefusedError
 from trunkline.gateway.request import Request
 from trunkline.identity import EVERYONE, Scope
-from trunkline.tenancy.people import People
+from trunkline.tenancy.issuers import Issuers
+from trunkline.tenancy.people import ANYONE, Admission, People
 from trunkline.wire.era import HEADER_MISMATCH
 
 LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -48,8 +48,9 @@ def check_exposure(gateway: GatewayConfig, *, people: bool = False) -> None:
 class Guard:
     """Checks every request before anything of it is looked at."""
 
-    def __init__(self, gateway: GatewayConfig, people: People) -> None:
-        self._people, self._anonymous = people, gateway.allow_anonymous and is_loopback(gateway.host)
+    def __init__(self, gateway: GatewayConfig, people: People, issuers: Issuers) -> None:
+        self._people, self._issuers = people, issuers
+        self._anonymous = gateway.allow_anonymous and is_loopback(gateway.host)
         self.key = secrets.token_urlsafe(32)
         """Lets in commands of whoever runs the gateway, who alone can read where it is announced."""
         tokens = {token: Scope(user=user, role="member") for user, token in gateway.users.items()}
@@ -57,9 +58,11 @@ class Guard:
             tokens[gateway.token] = EVERYONE
         self._locked = bool(tokens)
         tokens[self.key] = EVERYONE
-        self._configured = {hashlib.sha256(token.encode()).digest(): scope for token, scope in tokens.items()}
+        self._configured = {
+            hashlib.sha256(token.encode()).digest(): Admission(scope) for token, scope in tokens.items()
+        }
         self._hosts = LOOPBACK_NAMES | {host.lower() for host in gateway.allowed_hosts}
-        if not gateway.allowed_hosts and not is_loopback(gateway.host) and (self._locked or people.anybody):
+        if not gateway.allowed_hosts and not is_loopback(gateway.host) and (self._locked or people.anybody or issuers):
             # The token already keeps a rebound page out, and we cannot know under which names we are reached.
             self._hosts = None
         self._origins = frozenset(origin.lower().rstrip("/") for origin in gateway.allowed_origins)
@@ -71,6 +74,8 @@ class Guard:
         `same_origin` lets in what a page of our own sends.
         """
         headers = request.headers
+        if request.repeated == b"authorization":
+            raise TokenRefusedError("Two tokens were sent.", hint="Send one.")
         if request.repeated:
             raise RefusedError(f"The header {request.repeated.decode()} occurs twice.", code=HEADER_MISMATCH)
         host = headers.get(b"host", b"")
@@ -87,26 +92,32 @@ class Guard:
         if origin is not None and not self._origin_allowed(origin.decode("latin-1")):
             raise RefusedError("Requests from this origin are not accepted.", status=403, hint="See `allowed_origins`.")
 
-    def known(self, headers: Mapping[bytes, bytes]) -> Scope | None:
+    def known(self, headers: Mapping[bytes, bytes], place: str) -> Admission | None:
         """Whose request it is, if nothing must be looked up for that; `None` when it must, or nobody is known."""
         token = headers.get(b"authorization")
-        if token is None or not (self._locked or self._people.anybody):
-            return None if self._wants_key else EVERYONE
+        if token is None or not (self._locked or self._people.anybody or self._issuers):
+            return None if self.wants_key else ANYONE
         scheme, _, token = token.partition(b" ")
         if scheme.lower() != b"bearer":
             return None
-        token = token.strip()
         # Looked up by digest, so that how long it takes says nothing about how much of a guess was right.
-        digest = hashlib.sha256(token).digest()
-        return self._configured.get(digest) or self._people.known(digest)
+        digest = hashlib.sha256(token.strip()).digest()
+        found = self._configured.get(digest) or self._people.known(digest)
+        return found if found is None or found.places is None or place in found.places else None
 
-    async def admit(self, headers: Mapping[bytes, bytes]) -> Scope | None:
-        """Whose request it is; `None` when a key is wanted and none that we know was sent."""
-        scope = self.known(headers)
-        if scope is None and self._people.anybody:
-            scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
-            scope = await self._people.admit(token.strip()) if scheme.lower() == b"bearer" else None
-        return scope
+    async def admit(self, headers: Mapping[bytes, bytes], place: str) -> Admission | None:
+        """Whose request it is; `None` when a key is wanted and none that we know was sent.
+
+        TokenRefusedError says why an issuer's token lets in nobody.
+        """
+        found = self.known(headers, place)
+        scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+        if found is not None or scheme.lower() != b"bearer":
+            return found
+        token = token.strip()
+        if self._issuers and token.count(b".") == 2:
+            return await self._issuers.admit(token, place)
+        return await self._people.admit(token) if self._people.anybody else None
 
     def is_local(self, headers: Mapping[bytes, bytes]) -> bool:
         """Whether a command of whoever runs the gateway sent this."""
@@ -114,12 +125,16 @@ class Guard:
 
     async def whose(self, token: str) -> str | None:
         """The user that a key belongs to."""
-        scope = await self.admit({b"authorization": b"Bearer " + token.encode()})
-        return scope.user if scope is not None else None
+        try:
+            found = await self.admit({b"authorization": b"Bearer " + token.encode()}, "/mcp")
+        except TokenRefusedError:
+            return None
+        return found.scope.user if found is not None else None
 
     @property
-    def _wants_key(self) -> bool:
-        return self._locked or (self._people.anybody and not self._anonymous)
+    def wants_key(self) -> bool:
+        """Whether nobody is let in without a key or token."""
+        return self._locked or ((self._people.anybody or bool(self._issuers)) and not self._anonymous)
 
     def _host_allowed(self, host: str) -> bool:
         if self._hosts is None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import http
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Protocol
 
 from trunkline.identity import EVERYONE
+from trunkline.tenancy.people import ANYONE
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -40,6 +43,7 @@ class Request:
         "_gone",
         "_keep_alive",
         "_started",
+        "admission",
         "answered",
         "body",
         "headers",
@@ -65,6 +69,8 @@ class Request:
         """A header that must not occur twice, but did."""
         self.scope = EVERYONE
         """Whose request it is, once that is known."""
+        self.admission = ANYONE
+        """What let its caller in."""
         self.local = False
         """Whether a command of whoever runs the gateway sent it."""
         self.patience = 0.0
@@ -79,6 +85,24 @@ class Request:
     def gone(self) -> bool:
         """Whether the caller hung up."""
         return self._connection.closed
+
+    @property
+    def token(self) -> bytes:
+        """The issuer's token that let the caller in, for who may exchange it; empty for any other caller."""
+        if not self.admission.issuer:
+            return b""
+        return self.headers.get(b"authorization", b"").partition(b" ")[2].strip()
+
+    @contextmanager
+    def until_expiry(self, end: Callable[[], object]) -> Generator[None]:
+        """Have `end` called when what let the caller in ends, if the body still runs then."""
+        left = self.admission.expires - time.time() if self.admission.expires else 0.0
+        timer = asyncio.get_running_loop().call_later(left, end) if left else None
+        try:
+            yield
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     def on_gone(self, callback: Callable[[], object]) -> None:
         """Have `callback` called when the caller hangs up before it is answered."""

@@ -95,7 +95,7 @@ async def serve(
 async def open_gateway(config: Config) -> AsyncGenerator[Gateway]:
     """A gateway for the body; when it ends, calls in flight get `drain` seconds to finish."""
     async with open_tenancy(config.store, config.home, watch=True) as tenancy:
-        check_exposure(config.gateway, people=tenancy.people.anybody)
+        check_exposure(config.gateway, people=tenancy.people.anybody or bool(config.issuers))
         async with _open_gateway(config, tenancy) as gateway:
             yield gateway
 
@@ -107,7 +107,7 @@ async def _open_gateway(config: Config, tenancy: Tenancy) -> AsyncGenerator[Gate
     host = f"[{config.gateway.host}]" if ":" in config.gateway.host else config.gateway.host
     stop = asyncio.Event()
     address = f"http://{host}:{port}"
-    doors = Doors(config.gateway, address, tenancy)
+    doors = Doors(config, address, tenancy)
     async with (
         open_hub(config, edge=doors.edge, tenancy=tenancy) as hub,
         open_app(hub.relay, config.gateway, doors) as app,

@@ -12,7 +12,8 @@ from trunkline.errors import NotFoundError
 from trunkline.storage.engine import Row, Session
 from trunkline.storage.store import Store, now
 
-Role = Literal["admin", "member", "reader"]
+Role = Literal["admin", "member", "reader", "issuer", "blocked"]
+"""`issuer`: what the tokens of their identity provider say; `blocked`: they are not let in at all."""
 ROLES: tuple[Role, ...] = get_args(Role)
 
 

@@ -10,29 +10,60 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Literal, TypeVar
 
-from trunkline.errors import ConfigError, NotFoundError, VersionConflictError
-from trunkline.identity import Rule, Scope
+from trunkline.errors import ConfigError, NotFoundError, TokenRefusedError, VersionConflictError
+from trunkline.identity import EVERYONE, Rule, Scope
 from trunkline.storage import people as stored
 from trunkline.storage.people import ROLES, Key, Rights, Role, User, no_user
 from trunkline.storage.store import Change, Store, now
 from trunkline.tenancy.keys import KeyMaker
 from trunkline.tenancy.limits import check_limits
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 REMEMBERED = 20_000
-"""Keys whose owners are known without asking the store; of each a few hundred bytes."""
+"""Keys and tokens whose owners are known without asking the store; of each a few hundred bytes."""
 REFUSED = 1_000
 """Keys that are known to be worth nothing."""
+TOKENS = "token of "
+"""What stands before a user's name where a key's id would be, when an issuer's token let them in."""
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,127}")
+_ISSUED_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}:[A-Za-z0-9_.@+|=:,~%-]{1,220}")
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Whom a key lets in, and until when."""
+    """Whom a key or token lets in, where, and until when."""
 
     scope: Scope
     expires: float = 0.0
     """Seconds since the epoch; 0 for ever."""
+    places: frozenset[str] | None = None
+    """The addresses that a token is for, below ours; `None` for all."""
+    wider: Scope | None = None
+    """What the caller would have with `write_scope`, where its token lacks that."""
+    issuer: str = ""
+    """Who made the token; empty for keys."""
 
+
+@dataclass(frozen=True)
+class Issued:
+    """What a token of an issuer says, all of it checked."""
+
+    issuer: str
+    user: str
+    role: Literal["", "admin", "member", "reader"]
+    """Empty where its user has none."""
+    profile: str = ""
+    read_only: bool = False
+    expires: float = 0.0
+    places: frozenset[str] | None = None
+
+
+ANYONE = Admission(EVERYONE)
+"""Nobody asks who it is."""
 
 Changed = Callable[[str, str, Scope | None], None]
 """Told whom a key lets in now, by user and id: nobody, or somebody with other rights. Without an id: every key."""
@@ -45,6 +76,8 @@ class People:
         self._store, self._is_open, self._keys = store, is_open, keys
         self._admitted: OrderedDict[bytes, Admission] = OrderedDict()
         self._refused: OrderedDict[bytes, None] = OrderedDict()
+        self._issued: OrderedDict[str, User] = OrderedDict()
+        """Users of issuers who were let in, as the store has them."""
         self._listeners: list[Changed] = []
         self._additions = 0
         self.anybody = False
@@ -52,17 +85,18 @@ class People:
 
     # At the door.
 
-    def known(self, digest: bytes) -> Scope | None:
-        """Whose calls are made with the key of a SHA-256, if that is remembered."""
+    def known(self, digest: bytes) -> Admission | None:
+        """Whose calls are made with a key or token of this SHA-256, if that is remembered."""
         found = self._admitted.get(digest)
         if found is None:
             return None
         if found.expires and found.expires <= time.time():
             del self._admitted[digest]
             return None
-        return found.scope
+        self._admitted.move_to_end(digest)
+        return found
 
-    async def admit(self, token: bytes) -> Scope | None:
+    async def admit(self, token: bytes) -> Admission | None:
         """Whose calls are made with a key; `None` when it is nobody's."""
         digest = hashlib.sha256(token).digest()
         id = self._keys.id_of(token)
@@ -73,7 +107,31 @@ class People:
             _remember(self._refused, digest, None, REFUSED)
             return None
         _remember(self._admitted, digest, admission, REMEMBERED)
-        return admission.scope
+        return admission
+
+    async def admit_issued(self, token: bytes, issued: Issued) -> Admission:
+        """Let in a user of an issuer, who is noted when first seen; TokenRefusedError when they may nothing here."""
+        store = await self._store()
+        user = await stored.find_user(store, issued.user)
+        if user is None and issued.role:
+            self._additions += 1
+            self.anybody = True
+            user = await stored.add_user(store, self.checked(User(issued.user, "issuer")))
+            user = user or await stored.find_user(store, issued.user)  # another process was first
+        role = issued.role if user is None or user.role == "issuer" else user.role
+        if not role:
+            raise TokenRefusedError("This user has no role here.", status=403, hint="Ask for one of the groups it has.")
+        if user is None or role == "blocked":
+            raise TokenRefusedError("This user is blocked here.", status=403, hint="Ask whoever runs the gateway.")
+        _remember(self._issued, user.name, user, REMEMBERED)
+        admission = _issued_admission(replace(user, role=role), issued)
+        _remember(self._admitted, hashlib.sha256(token).digest(), admission, REMEMBERED)
+        return admission
+
+    def forget_issuer(self, issuer: str) -> None:
+        """Have tokens of an issuer checked anew, each when it is sent again."""
+        for digest in [one for one, admission in self._admitted.items() if admission.issuer == issuer]:
+            del self._admitted[digest]
 
     async def _look_up(self, id: str, token: bytes) -> Admission | None:
         store = await self._store()
@@ -84,7 +142,8 @@ class People:
         if key.expires and key.expires <= now():
             return None
         user = await stored.find_user(store, key.user)
-        return Admission(scope_of(user, key), key.expires / 1000) if user is not None else None
+        scope = scope_of(user, key) if user is not None else None
+        return Admission(scope, key.expires / 1000) if scope is not None else None
 
     # What administrators do.
 
@@ -101,7 +160,7 @@ class People:
     @staticmethod
     def checked(user: User) -> User:
         """A user who may be kept."""
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,127}", user.name):
+        if not is_own_name(user.name) and not _ISSUED_NAME.fullmatch(user.name):
             hint = "Use letters, digits and any of _ . @ + -"
             raise ConfigError(f"{user.name!r} cannot be a user's name.", hint=hint)
         check_limits(user.limits)
@@ -129,6 +188,7 @@ class People:
         await self.user(name)
         if not await stored.remove_user(await self._store(), name, version=version):
             raise VersionConflictError(f"User {name!r} was changed by somebody else.", hint="Look, and try again.")
+        self._issued.pop(name, None)
         self._tell(name, "", None)
         await self._look()
 
@@ -149,6 +209,9 @@ class People:
         """A key for somebody, and its text, which nobody can ever see again."""
         if not self._is_open():
             raise no_user(user)
+        if (await self.user(user)).role == "issuer":
+            hint = f"To let them have keys, give them a role here: `trunkline user set {user} --role member`."
+            raise ConfigError(f"Who {user!r} is, and what they may, their issuer's tokens say.", hint=hint)
         made = self._keys.make()
         wanted = Key(made.id, user, name, rights or Rights(), expires=expires)
         key = await stored.add_key(await self._store(), wanted, made.digest)
@@ -177,8 +240,10 @@ class People:
     async def follow(self, changes: Sequence[Change] | None) -> None:
         """Others changed something; `None` when it is not known what."""
         if changes is None:
-            for key in {admission.scope.key for admission in self._admitted.values()} - {""}:
+            for key in {one.scope.key for one in self._admitted.values() if not one.issuer}:
                 await self._recheck(key)
+            for user in list(self._issued):
+                await self._recheck_user(user)
         for change in changes or ():
             if change.noun == "key":
                 await self._recheck(change.name)
@@ -200,6 +265,17 @@ class People:
         """Somebody was changed."""
         for key in await stored.list_keys(await self._store(), user):
             await self._recheck(key.id)
+        before = self._issued.get(user)
+        if before is None:
+            return
+        now = await stored.find_user(await self._store(), user)
+        if now is None:
+            self._issued.pop(user, None)
+            self._tell(user, "", None)
+        else:
+            self._issued[user] = now
+            if (before.role, before.limits) != (now.role, now.limits):
+                self._tell(user, TOKENS + user, None)
 
     async def _recheck(self, id: str) -> None:
         """A key was changed, or is gone: whoever was let in with it is let in anew."""
@@ -213,11 +289,17 @@ class People:
         self._tell(user.name if user is not None else "", id, now)
 
     def _tell(self, user: str, key: str, now: Scope | None) -> None:
-        if not key:
-            for digest in [one for one, admission in self._admitted.items() if admission.scope.user == user]:
+        if not key or key == TOKENS + user:
+            scopes = [(digest, one.scope) for digest, one in self._admitted.items() if one.scope.user == user]
+            for digest in [digest for digest, scope in scopes if key in ("", scope.key)]:
                 del self._admitted[digest]
         for listener in self._listeners:
             listener(user, key, now)
+
+
+def is_own_name(name: str) -> bool:
+    """Whether a user who is no issuer's can be called so."""
+    return _NAME.fullmatch(name) is not None
 
 
 def expiry_of(text: str | float) -> int:
@@ -240,8 +322,10 @@ def expiry_of(text: str | float) -> int:
     return moment
 
 
-def scope_of(user: User, key: Key) -> Scope:
-    """Whose calls they are that are made with a key."""
+def scope_of(user: User, key: Key) -> Scope | None:
+    """Whose calls they are that are made with a key; `None` when its user is blocked, or let in by tokens alone."""
+    if user.role in ("blocked", "issuer"):
+        return None
     rights = key.rights
     rule = Rule(
         servers=frozenset(rights.servers) if rights.servers else None,
@@ -263,6 +347,15 @@ def scope_of(user: User, key: Key) -> Scope:
     )
 
 
+def _issued_admission(user: User, issued: Issued) -> Admission:
+    key = Key(TOKENS + user.name, user.name, rights=Rights(issued.profile, read_only=issued.read_only))
+    scope = scope_of(user, key)
+    assert scope is not None, "a token gives a role"
+    wider = scope_of(user, replace(key, rights=Rights(issued.profile))) if issued.read_only else None
+    wider = wider if wider is not None and wider.rules != scope.rules else None
+    return Admission(scope, issued.expires, issued.places, wider, issued.issuer)
+
+
 def _role(role: str) -> Role:
     for known in ROLES:
         if role == known:
@@ -270,9 +363,7 @@ def _role(role: str) -> Role:
     raise ConfigError(f"There is no role {role!r}.", hint=f"There are {', '.join(ROLES)}.")
 
 
-def _remember(
-    memory: OrderedDict[bytes, Admission] | OrderedDict[bytes, None], digest: bytes, found: object, most: int
-) -> None:
-    memory[digest] = found  # type: ignore[reportArgumentType] - each holds its own kind
+def _remember(memory: OrderedDict[K, V], key: K, found: V, most: int) -> None:
+    memory[key] = found
     if len(memory) > most:
         memory.popitem(last=False)

@@ -92,7 +92,8 @@ class LegacyEdge:
         request.on_gone(stream.hang_up)
         session.open_requests += 1
         try:
-            await stream.pump(request, after=after, headers=[(SESSION_HEADER, session.id.encode())])
+            with request.until_expiry(stream.hang_up):
+                await stream.pump(request, after=after, headers=[(SESSION_HEADER, session.id.encode())])
         finally:
             session.open_requests -= 1
             session.last_seen = time.monotonic()
@@ -116,6 +117,7 @@ class LegacyEdge:
             scope=await self._relay.in_thread(request.scope, request.thread) if request.thread else request.scope,
             replay=self._gateway.replay_events,
         )
+        session.expires = request.admission.expires
         await self._relay.settle()
         view = self._relay.view(session.scope)
         introduction = (
@@ -140,6 +142,7 @@ class LegacyEdge:
         if session is None or session.opened_by != request.scope:
             # to a stranger a session is as good as none
             raise RefusedError("There is no such session.", code=-32001, status=404, hint="Begin with `initialize`.")
+        session.expires = max(session.expires, request.admission.expires)
         return session
 
     def end(self, whose: Callable[[Scope], bool]) -> None:
@@ -164,7 +167,7 @@ class LegacyEdge:
     async def _expire(self) -> None:
         while True:
             await asyncio.sleep(EXPIRY_SWEEP)
-            for session in self.sessions.expired(time.monotonic()):
+            for session in self.sessions.expired(time.monotonic(), time.time()):
                 await self._end(session)
 
     # Messages.
@@ -237,6 +240,7 @@ class LegacyEdge:
             listener=outlet,
             raw_params=message.params,
             ask=partial(self._ask, session, outlet),
+            token=request.token,
         )
         request.on_gone(lambda: outlet.caller_left(task))
         id = same_id(message.id)

@@ -112,6 +112,7 @@ class ModernEdge:
             listener=outlet,
             raw_params=message.params,
             timeout=request.scope.overrides.timeout,
+            token=request.token,
         )
         if PARAM in b"\n".join(request.headers):
             call.headers = {name: value for name, value in request.headers.items() if name.startswith(PARAM)}
@@ -158,7 +159,8 @@ class ModernEdge:
             if subscriber.news is not None:
                 await subscriber.news.follow([str(id) for id in wanted["taskIds"]])
             subscriber.acknowledge()
-            await stream.pump(request)
+            with request.until_expiry(subscriber.drain):
+                await stream.pump(request)
         finally:
             self._subscribers.leave(subscriber)
             if subscriber.news is not None:

@@ -23,6 +23,8 @@ from trunkline.wire.questions import may_ask, not_asked
 from trunkline.wire.tasks import legacy_state
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+RENEWAL = 60.0
+"""Seconds in which a caller whose token ended may come back to its session with a new one."""
 FINISHED_KEPT = 8
 """Streams that ended and can still be resumed."""
 
@@ -40,6 +42,8 @@ class Session(Subscriber):
         self.base = dataclasses.replace(opened_by, session=self.id)
         """Whose it is, whatever thread it is in."""
         self.log_level = ""
+        self.expires = 0.0
+        """When the last of what let its caller in ends, in seconds since the epoch; 0 for never."""
         self.last_seen = time.monotonic()
         self.in_flight: dict[bytes, asyncio.Task[Any]] = {}
         self.watched: set[str] = set()
@@ -203,9 +207,15 @@ class Sessions:
         """Forget a session."""
         self._all.pop(session.id, None)
 
-    def expired(self, now: float) -> list[Session]:
-        """Take out those that were idle too long; one with something open is not idle."""
-        old: list[Session] = []
+    def expired(self, now: float, today: float = 0.0) -> list[Session]:
+        """Take out those that were idle too long, and those whose caller's token ended and was not followed by another.
+
+        One with something open is not idle.
+        """
+        ended = (one for one in self._all.values() if one.expires and one.expires + RENEWAL < today)
+        old = [one for one in ended if not one.open_requests]
+        for session in old:
+            del self._all[session.id]
         for session in list(self._all.values()):
             if now - session.last_seen < self._idle:
                 break

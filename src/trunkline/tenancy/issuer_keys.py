@@ -1,0 +1,224 @@
+"""The public keys of an identity provider: read when they are first needed, and again when a token names another."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import msgspec
+
+from trunkline.config.tenancy import IssuerSpec
+from trunkline.errors import ConfigError, ProtocolError, TrunklineError, UnreachableError
+from trunkline.foreign import Raised, attempt_now
+from trunkline.upstream.egress import PublicOnly
+from trunkline.upstream.http1 import HttpClient, request_bytes, split_url
+from trunkline.workers import in_thread
+
+log = logging.getLogger("trunkline")
+
+LARGEST = 256 * 1024
+"""Bytes that metadata or keys may have."""
+MOST_KEYS = 100
+PATIENCE = 10.0
+"""Seconds for all of it."""
+PAUSE = 60.0
+"""Seconds between two looks for a key that is not there: whoever makes up names cannot make us ask."""
+FIRST_PAUSE = 5.0
+"""The same while nothing is known yet."""
+STALE = 3600.0
+"""Seconds after which keys are read again, so that one that was withdrawn does not count for ever."""
+SMALLEST_RSA = 2048
+_CURVES = {"ES256": "secp256r1", "ES384": "secp384r1", "ES512": "secp521r1"}
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """A key that signatures are checked with."""
+
+    key: Any
+    id: str = ""
+    """Empty where it has no name, and is meant whatever a token calls it."""
+    algorithm: str = ""
+    """The one it is for, where that is said."""
+
+    def fits(self, algorithm: str) -> bool:
+        """Whether a signature of this kind can be one of this key's."""
+        from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+        if self.algorithm and self.algorithm != algorithm:
+            return False
+        if isinstance(self.key, rsa.RSAPublicKey):
+            return algorithm[:2] in ("RS", "PS") and self.key.key_size >= SMALLEST_RSA
+        if isinstance(self.key, ec.EllipticCurvePublicKey):
+            return _CURVES.get(algorithm) == self.key.curve.name
+        return isinstance(self.key, ed25519.Ed25519PublicKey) and algorithm == "EdDSA"
+
+
+class IssuerKeys:
+    """The keys of one issuer. One reader at a time; what was read once counts while the issuer is away."""
+
+    def __init__(
+        self, spec: IssuerSpec, *, withdrawn: Callable[[], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._spec, self._withdrawn, self._clock = spec, withdrawn, clock
+        self._keys: tuple[PublicKey, ...] = ()
+        self._reading = asyncio.Lock()
+        self._read_at = self._next_try = float("-inf")
+        self._problem = ""
+
+    async def find(self, id: str, algorithm: str) -> PublicKey | None:
+        """The key that a token names; UnreachableError when it may exist, but cannot be asked for."""
+        stale = self._clock() - self._read_at > STALE and bool(self._keys)
+        found = self._known(id, algorithm)
+        if found is not None and not (stale and not self._reading.locked()):
+            return found
+        async with self._reading:
+            if self._known(id, algorithm) is None or self._clock() - self._read_at > STALE:
+                await self._read()
+        found = self._known(id, algorithm)
+        if found is None and self._problem:
+            raise UnreachableError(f"The keys of issuer {self._spec.name!r} cannot be read.", hint="Try again soon.")
+        return found
+
+    def _known(self, id: str, algorithm: str) -> PublicKey | None:
+        fitting = [key for key in self._keys if (not id or not key.id or key.id == id) and key.fits(algorithm)]
+        # Without a name a token means the only key there is; of several, trying each would be guessing.
+        return fitting[0] if len(fitting) == 1 or (id and fitting) else None
+
+    async def _read(self) -> None:
+        now = self._clock()
+        if now < self._next_try:
+            return
+        self._next_try = now + (PAUSE if self._keys else FIRST_PAUSE)
+        try:
+            keys = await read_keys(self._spec)
+        except TrunklineError as error:
+            self._problem = str(error)
+            log.error("Issuer %r: %s Callers who were let in before still are.", self._spec.name, error)
+            return
+        if self._problem:
+            log.info("Issuer %r: its keys can be read again.", self._spec.name)
+        self._problem, self._read_at, self._next_try = "", now, now + PAUSE
+        gone = {key.id for key in self._keys} - {key.id for key in keys}
+        self._keys = keys
+        if gone:
+            self._withdrawn()
+
+
+async def read_keys(spec: IssuerSpec) -> tuple[PublicKey, ...]:
+    """The keys of an issuer, from wherever they are; ConfigError, UnreachableError and ProtocolError say why not."""
+    if spec.key_file:
+        return await in_thread(lambda: _from_file(Path(spec.key_file).expanduser()))
+    near, far = HttpClient(), HttpClient(PublicOnly())
+
+    async def get(url: str) -> tuple[int, bytes]:
+        # Where the operator sends us may be in a private network; where the issuer sends us on to, only if it is there.
+        own = urlsplit(url).hostname == urlsplit(spec.jwks_url or spec.issuer).hostname
+        return await _get(near if own else far, url)
+
+    try:
+        async with asyncio.timeout(PATIENCE):
+            url = spec.jwks_url or await _discover(spec, get)
+            status, body = await get(url)
+    except TimeoutError:
+        raise UnreachableError(f"It did not answer within {PATIENCE:g} s.") from None
+    finally:
+        near.close()
+        far.close()
+    if status != 200:
+        raise ProtocolError(f"{_shown(url)} answered {status} instead of keys.")
+    return keys_of(body, _shown(url))
+
+
+def keys_of(text: bytes, where: str) -> tuple[PublicKey, ...]:
+    """The keys of a JWKS that signatures can be checked with; ProtocolError when there is none."""
+    import jwt
+
+    try:
+        listed: Any = msgspec.json.decode(text, type=dict[str, Any]).get("keys")
+    except msgspec.MsgspecError:
+        raise ProtocolError(f"What is at {where} are no keys.", hint="It should be a JWKS.") from None
+    found: list[PublicKey] = []
+    for jwk in cast("list[Any]", listed)[:MOST_KEYS] if isinstance(listed, list) else ():
+        if not isinstance(jwk, dict):
+            continue
+        said = cast("dict[str, Any]", jwk)
+        if said.get("kty") == "oct" or "d" in said or said.get("use", "sig") != "sig":
+            continue
+        made = attempt_now(jwt.PyJWK, said)
+        if not isinstance(made, Raised):
+            found.append(PublicKey(made.key, str(said.get("kid", "")), str(said.get("alg", ""))))
+    if not found:
+        raise ProtocolError(f"There is no key at {where} that signatures can be checked with.")
+    return tuple(found)
+
+
+def _from_file(path: Path) -> tuple[PublicKey, ...]:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror or error}.", hint="See `key_file`.") from error
+    if text.lstrip()[:1] == b"{":
+        return keys_of(text, str(path))
+    if b"-----BEGIN CERTIFICATE" in text:
+        made = attempt_now(lambda: x509.load_pem_x509_certificate(text).public_key())
+    else:
+        made = attempt_now(load_pem_public_key, text)
+    if isinstance(made, Raised):
+        raise ConfigError(f"{path} holds no public key.", hint="Give a public key as PEM, or a JWKS.")
+    return (PublicKey(made),)
+
+
+async def _discover(spec: IssuerSpec, get: Callable[[str], Any]) -> str:
+    """Where an issuer's metadata says that its keys are; metadata of another issuer is not believed."""
+    parts = urlsplit(spec.issuer)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    tried: list[str] = []
+    for url in dict.fromkeys((
+        f"{origin}{path}/.well-known/openid-configuration",
+        f"{origin}/.well-known/oauth-authorization-server{path}",
+        f"{origin}/.well-known/openid-configuration{path}",
+    )):  # fmt: skip
+        status, body = await get(url)
+        if status != 200:
+            tried.append(f"{_shown(url)} answered {status}")
+            continue
+        try:
+            said = msgspec.json.decode(body, type=dict[str, Any])
+        except msgspec.MsgspecError:
+            tried.append(f"{_shown(url)} is no JSON")
+            continue
+        if said.get("issuer") != spec.issuer:
+            other = str(said.get("issuer"))[:200]
+            raise ConfigError(f"It calls itself {other!r}, not {spec.issuer!r}.", hint="Write `issuer` as it does.")
+        keys = said.get("jwks_uri")
+        if not isinstance(keys, str) or (parts.scheme == "https" and not keys.startswith("https://")):
+            raise ProtocolError("Its metadata names no safe place for its keys.", hint="Give `jwks_url` or `key_file`.")
+        return keys
+    raise UnreachableError(f"It has no metadata: {', '.join(tried)}.", hint="Give `jwks_url` or `key_file`.")
+
+
+async def _get(client: HttpClient, url: str) -> tuple[int, bytes]:
+    origin, target = split_url(url)
+    headers = {b"host": origin.authority.encode(), b"accept": b"application/json", b"accept-encoding": b"identity"}
+    response, _ = await client.send(origin, request_bytes(b"GET", target, headers, b""), limit=LARGEST)
+    try:
+        await response.ready()
+        if response.streams:
+            raise ProtocolError(f"{_shown(url)} answered with a stream.")
+        return response.status, response.body()
+    finally:
+        response.close()
+
+
+def _shown(url: str) -> str:
+    return url.partition("?")[0]
