@@ -145,7 +145,8 @@ async def fill(home: Path, store: str, users: int, address: str) -> list[str]:
     """A store with so many users, each with a key, threads, and servers at the address if there is one; their keys."""
     async with open_tenancy(StoreConfig(url=store, key=SECRET), home) as tenancy:
         opened = await tenancy.store()
-        maker = KeyMaker(tenancy.master)
+        pepper = await tenancy.vault.pepper(opened, bytes.fromhex(SECRET))
+        maker = KeyMaker(lambda: pepper)
         keys: list[str] = []
         async with opened.changing("user", "", "") as session:
             for number in range(users):
@@ -161,7 +162,7 @@ async def fill(home: Path, store: str, users: int, address: str) -> list[str]:
 
 def belongings(tenancy: Tenancy, user: str, address: str) -> list[Document]:
     count = SERVERS if address else 0
-    servers = [tenancy.servers.checked({"name": f"s{one}", "url": address}, user) for one in range(count)]
+    servers = [tenancy.servers.checked({"name": f"s{one}", "url": address}, user).document for one in range(count)]
     content: dict[str, Any] = {"tools": ["*"], "overrides": {"timeout": 20.0}}
     return servers + [tenancy.threads.checked(user, f"t{one}", content) for one in range(THREADS)]
 

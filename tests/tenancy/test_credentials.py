@@ -194,7 +194,8 @@ async def test_what_an_earlier_version_sealed_in_a_document_is_read_and_moves_wh
         await documents.put(store, sealed_as_before("ana", "git"))
 
         assert (await tenancy.servers.get("ana", "git")).spec.headers == GIT["headers"]
-        await tenancy.servers.put({**await tenancy.servers.wanted("ana", "git"), "name": "git"}, user="ana")
+        said, _ = await tenancy.servers.wanted("ana", "git")
+        await tenancy.servers.put({**said, "name": "git"}, user="ana")
 
         kept = await documents.find(store, "server", "ana", "git")
         assert kept is not None

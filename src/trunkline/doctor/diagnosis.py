@@ -26,6 +26,7 @@ from trunkline.doctor.words import scrubbed
 from trunkline.errors import ConfigError, TrunklineError
 from trunkline.model import Answer, Kind, ServerView, State
 from trunkline.tasks import open_tasks
+from trunkline.upstream.authorization import nobodys
 from trunkline.upstream.download import runner_of
 from trunkline.upstream.pool import ConnectionKey, Pool, PoolEvents
 from trunkline.wire.envelope import error_object
@@ -244,7 +245,7 @@ async def open_room(
     warden = WatchingWarden()
     try:
         async with open_tasks() as tasks:
-            pool = Pool(tasks, warden, PoolEvents(_unheard, lambda _: None, _nobody))
+            pool = Pool(tasks, warden, PoolEvents(_unheard, lambda _: None, _nobody), nobodys)
             try:
                 yield Room(pool, warden, env, folder, file, timeout, now)
             finally:

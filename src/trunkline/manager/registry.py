@@ -112,7 +112,8 @@ class McpRegistry:
         config, owner = McpServerConfig.parse(config), user_id if scope == "user" else ""
         wanted, kept = config.written(), self.hub.relay.tenancy.servers
         with suppress(NotFoundError):
-            if {**await kept.wanted(owner, config.id), "name": config.id} == wanted:
+            said, _ = await kept.wanted(owner, config.id)
+            if {**said, "name": config.id} == wanted:
                 return await kept.get(owner, config.id)
         made = await self.hub.register_server(wanted, scope, owner, replace=False)
         if config.enabled and not config.defer_loading:

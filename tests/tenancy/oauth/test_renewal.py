@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,15 +60,24 @@ def html(asked: Asked) -> web.Response:
     return web.Response(text="<html>Sorry</html>", content_type="text/html")
 
 
-FAULTS: dict[str, Any] = {
-    "429": lambda asked: web.json_response({"error": "slow_down"}, status=429, headers={"retry-after": "0"}),
-    "503": lambda asked: web.Response(status=503, text="later"),
+Fault = Callable[[Asked], web.Response]
+
+
+def fault(**answer: Any) -> Fault:
+    return lambda asked: web.Response(**answer)
+
+
+FAULTS: dict[str, Fault] = {
+    "429": fault(
+        body=b'{"error":"slow_down"}', content_type="application/json", status=429, headers={"retry-after": "0"}
+    ),
+    "503": fault(status=503, text="later"),
     "a page": html,
-    "a page that is an error": lambda asked: web.Response(status=400, text="<html>", content_type="text/html"),
-    "5 MB": lambda asked: web.Response(body=b'{"access_token":"' + b"x" * 5_000_000 + b'"}'),
-    "no token": lambda asked: web.json_response({"token_type": "Bearer"}),
-    "no JSON object": lambda asked: web.json_response(["access_token"]),
-    "a redirection": lambda asked: web.Response(status=307, headers={"location": "/elsewhere"}),
+    "a page that is an error": fault(status=400, text="<html>", content_type="text/html"),
+    "5 MB": fault(body=b'{"access_token":"' + b"x" * 5_000_000 + b'"}'),
+    "no token": fault(body=b'{"token_type":"Bearer"}', content_type="application/json"),
+    "no JSON object": fault(body=b'["access_token"]', content_type="application/json"),
+    "a redirection": fault(status=307, headers={"location": "/elsewhere"}),
 }
 
 
