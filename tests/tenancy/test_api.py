@@ -13,6 +13,7 @@ import pytest
 from yarl import URL
 
 from tests.harness import gateway
+from tests.tenancy.oauth.provider import provider
 from tests.tenancy.test_access import notes, open_house
 from tests.tenancy.test_people import Admin
 from trunkline.gateway.api.routes import PATH, Route
@@ -87,15 +88,21 @@ async def test_every_route_is_described_with_all_it_takes(tmp_path: Path, http: 
 
 
 async def test_what_is_answered_is_as_described(tmp_path: Path, http: aiohttp.ClientSession) -> None:
-    async with open_house(tmp_path / "house", http) as (opened, admin), gateway(tmp_path / "far", {}) as far:
+    async with (
+        provider() as protected,
+        open_house(tmp_path / "house", http) as (opened, admin),
+        gateway(tmp_path / "far", {}) as far,
+    ):
         await far.hub.mount(notes("n", "far"))
         told = await description(opened, http)
         own = Admin(opened, http, await admin.key("ana"))
         key_id = (await own("POST", "keys", {}))[1]["id"]
         checked: set[tuple[str, str]] = set()
 
-        async def check(asks: Admin, method: str, route: str, body: Json | None = None, query: str = "") -> None:
+        async def check(asks: Admin, method: str, route: str, body: Json | None = None, query: str = "") -> Any:
             names = {"name": {"users": "ana", "servers": "far", "tools": "one__read_note"}.get(route.split("/")[0], "")}
+            if route.endswith(("/login", "{server}")):
+                names = {"name": "git", "server": "git"}
             path = route.format(**names, id=key_id if route.startswith("keys") else "t1")
             status, answer = await asks(method, path + query, body)
             operation = told["paths"][PATH + route][method.lower()]
@@ -107,9 +114,16 @@ async def test_what_is_answered_is_as_described(tmp_path: Path, http: aiohttp.Cl
                 unknown = answer.keys() - schema.get("properties", answer).keys() - {"total", "cache"}
                 assert not unknown
             checked.add((method, route))
+            return answer
 
         await check(own, "POST", "servers", {"name": "far", "url": far.url, "tags": ["a"]})
         await check(own, "PATCH", "servers/{name}", {"description": "d"})
+        made = await own("POST", "servers", {"name": "git", "url": f"{protected.url}/mcp"})
+        assert made[0] == 201, made
+        async with http.get((await check(own, "POST", "servers/{name}/login"))["url"]) as page:
+            assert page.status == 200
+        assert (await check(own, "POST", "servers/{name}/login")) == {"state": "signed-in"}
+        assert [one["server"] for one in (await check(own, "GET", "connections"))["connections"]] == ["git"]
         await check(own, "PUT", "threads/{id}", {"servers": ["one"], "overrides": {"limits": {"calls_per_hour": 3}}})
         await check(own, "POST", "threads/{id}/clone", {"id": "t2"})
         await check(own, "POST", "tools/{name}/call", {"arguments": {}})
@@ -122,7 +136,7 @@ async def test_what_is_answered_is_as_described(tmp_path: Path, http: aiohttp.Cl
             await check(own, "GET", route)
         await check(own, "GET", "tools", query="?q=read+a+note")
         await check(own, "GET", "openapi.json")
-        for route in ("threads/{id}", "servers/{name}", "keys/{id}"):
+        for route in ("threads/{id}", "connections/{server}", "servers/{name}", "keys/{id}"):
             await check(own, "DELETE", route)
         await check(admin, "DELETE", "users/{name}")
 

@@ -45,7 +45,6 @@ def routes(relay: Relay) -> list[Route]:
             "Begin to sign in to a server; the address is for your browser",
             api.login,
             gives=SignInState,
-            needs="a key that writes",
         ),
         Route("GET", "connections", "Where you are signed in", api.list, gives=ShownConnection, pages="connections"),
         Route(
@@ -63,6 +62,7 @@ class _Connections:
         self._relay, self._sign_ins = relay, relay.tenancy.sign_ins
 
     async def login(self, ask: Ask) -> Given:
+        await self._relay.welcome(ask.scope)
         spec = self._relay.signing_in.spec(ask.scope, ask.names["name"])
         if all(view.name != spec.name for view in await views_of(self._relay, ask.scope)):
             raise NotFoundError(f"There is no server {ask.names['name']!r}.")
