@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def html(asked: Asked) -> web.Response:
     return web.Response(text="<html>Sorry</html>", content_type="text/html")
 
 
-FAULTS: dict[str, Any] = {
+FAULTS: dict[str, Callable[[Asked], web.Response]] = {
     "429": lambda asked: web.json_response({"error": "slow_down"}, status=429, headers={"retry-after": "0"}),
     "503": lambda asked: web.Response(status=503, text="later"),
     "a page": html,

@@ -253,7 +253,7 @@ async def test_clients_are_configured_else_described_else_registered_once(tmp_pa
 
 
 async def test_the_document_that_describes_us_is_there_where_the_gateway_has_a_public_address(tmp_path: Path) -> None:
-    public = {"public_url": "https://gateway.example/", "allowed_hosts": ("gateway.example",)}
+    public: dict[str, Any] = {"public_url": "https://gateway.example/", "allowed_hosts": ("gateway.example",)}
     path = "/oauth/client-metadata.json"
     async with aiohttp.ClientSession() as http:
         async with gateway(tmp_path, {}, **public) as opened, http.get(base_of(opened) + path) as answer:
