@@ -14,6 +14,7 @@ from yarl import URL
 
 from tests.harness import gateway
 from tests.install.test_services import Endpoint, endpoint
+from tests.tenancy.oauth.provider import provider
 from tests.tenancy.test_access import notes, open_house
 from tests.tenancy.test_people import Admin
 from trunkline import CredentialRefused
@@ -98,6 +99,7 @@ async def test_what_is_answered_is_as_described(
 ) -> None:
     sections = {"discovery": {"url": endpoint.url}}
     async with (
+        provider() as protected,
         open_house(tmp_path / "house", http, sections=sections) as (opened, admin),
         gateway(tmp_path / "far", {}) as far,
     ):
@@ -108,9 +110,11 @@ async def test_what_is_answered_is_as_described(
         key_id = (await own("POST", "keys", {}))[1]["id"]
         checked: set[tuple[str, str]] = set()
 
-        async def check(asks: Admin, method: str, route: str, body: Json | None = None, query: str = "") -> None:
+        async def check(asks: Admin, method: str, route: str, body: Json | None = None, query: str = "") -> Any:
             named = {"users": "ana", "servers": "far", "tools": "one__read_note", "discovery": "sea"}
             names = {"name": named.get(route.split("/")[0], "")}
+            if route.endswith(("/login", "{server}")):
+                names = {"name": "git", "server": "git"}
             path = route.format(**names, tool="read_note", id=key_id if route.startswith("keys") else "t1")
             status, answer = await asks(method, path + query, body)
             operation = told["paths"][PATH + route][method.lower()]
@@ -122,10 +126,20 @@ async def test_what_is_answered_is_as_described(
                 unknown = answer.keys() - schema.get("properties", answer).keys() - {"total", "cache"}
                 assert not unknown
             checked.add((method, route))
+            return answer
 
         await check(own, "POST", "servers", {"name": "far", "url": far.url, "tags": ["a"]})
         await check(own, "PATCH", "servers/{name}", {"description": "d"})
         await check(own, "PATCH", "servers/{name}/tools/{tool}", {"tags": ["a"], "input_examples": [{"a": 1}]})
+        made = await own("POST", "servers", {"name": "git", "url": f"{protected.url}/mcp"})
+        assert made[0] == 201, made
+        begun = await check(own, "POST", "servers/{name}/login")
+        async with http.get(begun["url"]) as page:
+            assert page.status == 200
+        done = await check(own, "GET", "servers/{name}/login", query=f"?attempt={begun['attempt']}")
+        assert done == {"state": "signed-in"}
+        assert (await check(own, "POST", "servers/{name}/login")) == {"state": "signed-in"}
+        assert [one["server"] for one in (await check(own, "GET", "connections"))["connections"]] == ["git"]
         await check(own, "PUT", "threads/{id}", {"servers": ["one"], "overrides": {"limits": {"calls_per_hour": 3}}})
         await check(own, "POST", "threads/{id}/clone", {"id": "t2"})
         await check(own, "POST", "tools/{name}/call", {"arguments": {}})
@@ -139,7 +153,7 @@ async def test_what_is_answered_is_as_described(
             await check(own, "GET", route)
         await check(own, "GET", "tools", query="?q=read+a+note")
         await check(own, "GET", "openapi.json")
-        for route in ("threads/{id}", "servers/{name}", "keys/{id}"):
+        for route in ("threads/{id}", "connections/{server}", "servers/{name}", "keys/{id}"):
             await check(own, "DELETE", route)
         await check(admin, "DELETE", "users/{name}")
 

@@ -67,7 +67,7 @@ class _Held:
 class Pool:
     """Hands out connections, and knows which servers must not be tried yet."""
 
-    def __init__(self, tasks: Tasks, warden: Warden, events: PoolEvents, authorize: Authorize) -> None:
+    def __init__(self, tasks: Tasks, warden: Warden, events: PoolEvents, authorize: Authorize = nobodys) -> None:
         self._tasks, self._warden, self._events, self._authorize = tasks, warden, events, authorize
         self._client, self._public = HttpClient(), HttpClient(PublicOnly())
         self._held: dict[ConnectionKey, _Held] = {}

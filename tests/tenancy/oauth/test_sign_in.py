@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -264,3 +266,10 @@ async def test_the_document_that_describes_us_is_there_where_the_gateway_has_a_p
     assert document["client_id"] == f"https://gateway.example{path}"
     assert document["redirect_uris"] == ["https://gateway.example/oauth/callback"]
     assert status == 404
+
+
+def test_where_nobody_signs_in_nothing_of_it_is_loaded() -> None:
+    told = "import trunkline.gateway.serve, sys; print([one for one in sys.modules if 'tenancy.oauth' in one])"
+    loaded = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+
+    assert loaded.stdout.strip() == "[]"

@@ -54,7 +54,6 @@ def routes(relay: Relay) -> list[Route]:
             api.login,
             gives=SignInState,
             query=("user",),
-            needs="a key that writes",
         ),
         Route(
             "GET",
@@ -89,6 +88,7 @@ class _Connections:
         self._relay, self._sign_ins = relay, relay.tenancy.sign_ins
 
     async def login(self, ask: Ask) -> Given:
+        await self._relay.welcome(self._for(ask))
         scope, spec = await self._at(ask)
         if spec.oauth.shared:
             ask.require()
