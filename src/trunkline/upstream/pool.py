@@ -20,17 +20,11 @@ from trunkline.tasks import Tasks, open_tasks
 from trunkline.upstream.authorization import Authorize, nobodys
 from trunkline.upstream.connection import Connection, ConnectionEvents, NotModernError
 from trunkline.upstream.connection_key import ConnectionKey, Purpose, askable
-from trunkline.upstream.egress import PublicOnly
+from trunkline.upstream.dial import Dialer
 from trunkline.upstream.exchange import FOREVER
-from trunkline.upstream.http import HttpConnection
-from trunkline.upstream.http1 import HttpClient
 from trunkline.upstream.leases import Leases
-from trunkline.upstream.local import connect_local
 from trunkline.upstream.process import Warden, open_warden
 from trunkline.upstream.quota import NO_LIMIT, Quota, QuotaEvents
-from trunkline.upstream.response import NotStreamableError
-from trunkline.upstream.sse import connect_sse
-from trunkline.upstream.stdio import connect_stdio
 
 SWEEP = 1.0
 TASKS_IDLE = 3600.0
@@ -68,15 +62,13 @@ class Pool:
     """Hands out connections, and knows which servers must not be tried yet."""
 
     def __init__(self, tasks: Tasks, warden: Warden, events: PoolEvents, authorize: Authorize = nobodys) -> None:
-        self._tasks, self._warden, self._events, self._authorize = tasks, warden, events, authorize
-        self._client, self._public = HttpClient(), HttpClient(PublicOnly())
+        self._tasks, self._events, self._authorize = tasks, events, authorize
+        self._dialer = Dialer(tasks, warden, authorize)
         self._held: dict[ConnectionKey, _Held] = {}
         self._opening: dict[ConnectionKey, asyncio.Task[Connection]] = {}
         self._gates: dict[str, Backoff] = {}
         self._modern: dict[str, bool] = {}
         self._legacy: dict[str, bool] = {}
-        self._old: set[str] = set()
-        """Servers that were found to speak HTTP+SSE."""
         self._passing: dict[Connection, ConnectionKey] = {}
         self._leases = Leases(self._open_lease, self._disown, tasks)
         self._owned: dict[str, set[ConnectionKey]] = {}
@@ -98,7 +90,7 @@ class Pool:
         # On a stream nothing tells which call a question belongs to, and roots are a session's: neither can be shared.
         # A legacy caller has its own session anyway, on which an HTTP server may also ask outside a call.
         session = "" if tasks else scope.session
-        streamed = spec.kind != "http" or spec.fingerprint in self._old
+        streamed = spec.kind != "http" or spec.fingerprint in self._dialer.old
         purpose: Purpose = "caller"
         if streamed or tasks or session or b'"roots"' in capabilities:
             purpose = "tasks" if tasks else "session" if session else "lease"
@@ -306,8 +298,7 @@ class Pool:
         await self._leases.close()
         for connection in self._passing:
             await connection.close()
-        self._client.close()
-        self._public.close()
+        self._dialer.close()
 
     async def sweep(self) -> None:
         """Forget dead connections."""
@@ -408,7 +399,7 @@ class Pool:
             lambda: self._events.downloading(key),
         )
         try:
-            connection = await self._dial(spec, events, key)
+            connection = await self._dialer.dial(spec, events, key)
         except AuthorizationNeededError:
             raise
         except UpstreamError as error:
@@ -422,33 +413,6 @@ class Pool:
             self._modern[spec.fingerprint] = connection.introduction.modern
         gate.connected()
         return connection
-
-    async def _dial(self, spec: ServerSpec, events: ConnectionEvents, key: ConnectionKey) -> Connection:
-        era = spec.era if key.era == "auto" else key.era
-        if spec.kind == "local":
-            return await connect_local(spec, events, self._tasks, era=era)
-        if spec.kind == "stdio":
-            return await connect_stdio(spec, events, self._warden, era=era)
-        credential = self._authorize(spec, key.user)
-        client = self._public if spec.public_only else self._client
-        if spec.kind == "sse":
-            return await connect_sse(spec, events, client, self._tasks, credential)
-        remote = HttpConnection(spec, events, client, self._tasks, credential)
-        try:
-            await remote.open(era=era)
-        except NotStreamableError as error:
-            if spec.transport == "http" or era == "modern":
-                raise
-            try:
-                connection = await connect_sse(spec, events, client, self._tasks, credential)
-            except AuthorizationNeededError:
-                raise
-            except UpstreamError:
-                raise error from None
-            self._old.add(spec.fingerprint)
-            return connection
-        remote.listen()
-        return remote
 
 
 @asynccontextmanager
