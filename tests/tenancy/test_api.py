@@ -15,6 +15,7 @@ from yarl import URL
 from tests.harness import gateway
 from tests.tenancy.test_access import notes, open_house
 from tests.tenancy.test_people import Admin
+from trunkline.control.pins import Waiting
 from trunkline.gateway.api.routes import PATH, Route
 from trunkline.gateway.serve import Gateway
 
@@ -123,6 +124,11 @@ async def test_what_is_answered_is_as_described(tmp_path: Path, http: aiohttp.Cl
             await check(own, "GET", route)
         await check(own, "GET", "tools", query="?q=read+a+note")
         await check(own, "GET", "openapi.json")
+        kept = opened.hub.relay.trust.kept("ana/far")
+        for decision in ("reject", "approve"):
+            kept.waiting["tools", "x"] = Waiting("held", b'{"name":"x"}', "0", 1.0)
+            await check(own, "GET", "review")
+            await check(own, "POST", f"review/{{server}}/{decision}", {})
         for route in ("threads/{id}", "servers/{name}", "keys/{id}"):
             await check(own, "DELETE", route)
         await check(admin, "DELETE", "users/{name}")

@@ -71,8 +71,8 @@ class Trust:
         self._events = Emitter(ToolHeld, ToolApproved)
         self.on, self.off, self.emit = self._events.on, self._events.off, self._events.emit
         self.default: TrustMode = "flag"
-        self.changed: Callable[[str], None] = lambda server: None
-        """Told whose definitions are to be judged again."""
+        self.changed: Callable[..., None] = lambda server, kinds=(): None
+        """Told whose definitions are to be judged again, and of which kinds; without any, of all."""
         self._specs: dict[str, ServerSpec] = {}
         self._kept: dict[str, Kept] = {}
         self._names: dict[str, Names] = {"": Names()}
