@@ -18,6 +18,7 @@ from tests.tenancy.oauth.provider import provider
 from tests.tenancy.test_access import notes, open_house
 from tests.tenancy.test_people import Admin
 from trunkline import CredentialRefused
+from trunkline.control.pins import Waiting
 from trunkline.gateway.api.routes import PATH, Route
 from trunkline.gateway.serve import Gateway
 
@@ -112,8 +113,8 @@ async def test_what_is_answered_is_as_described(
 
         async def check(asks: Admin, method: str, route: str, body: Json | None = None, query: str = "") -> Any:
             named = {"users": "ana", "servers": "far", "tools": "one__read_note", "discovery": "sea"}
-            names = {"name": named.get(route.split("/")[0], "")}
-            if route.endswith(("/login", "{server}")):
+            names = {"name": named.get(route.split("/")[0], ""), "server": "far"}
+            if route.endswith("/login") or route.startswith("connections"):
                 names = {"name": "git", "server": "git"}
             path = route.format(**names, tool="read_note", id=key_id if route.startswith("keys") else "t1")
             status, answer = await asks(method, path + query, body)
@@ -153,6 +154,11 @@ async def test_what_is_answered_is_as_described(
             await check(own, "GET", route)
         await check(own, "GET", "tools", query="?q=read+a+note")
         await check(own, "GET", "openapi.json")
+        kept = opened.hub.relay.trust.kept("ana/far")
+        for decision in ("reject", "approve"):
+            kept.waiting["tools", "x"] = Waiting("held", b'{"name":"x"}', "0", 1.0)
+            await check(own, "GET", "review")
+            await check(own, "POST", f"review/{{server}}/{decision}", {})
         for route in ("threads/{id}", "connections/{server}", "servers/{name}", "keys/{id}"):
             await check(own, "DELETE", route)
         await check(admin, "DELETE", "users/{name}")

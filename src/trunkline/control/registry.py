@@ -132,13 +132,13 @@ class Registry:
         known = (view.lists, view.state) == (changed.lists, changed.state)
         self._note({*told, *(() if known else differing)}, owner=owner)
 
-    def _judge_again(self, server: str) -> None:
+    def _judge_again(self, server: str, kinds: Iterable[str] = ()) -> None:
         """What is trusted of a server changed: its lists are joined anew, and callers hear of it."""
         owner, view = owner_of(server), self.view(server)
         if view is not None and view.lists:
             lists = {kind: dataclasses.replace(listing) for kind, listing in view.lists.items()}
             self._views_of(owner)[server] = dataclasses.replace(view, lists=lists)
-            self._note(lists, owner=owner)
+            self._note({kind for kind in lists if not kinds or kind.value in kinds}, owner=owner)
 
     def view(self, server: str) -> ServerView | None:
         """One server now."""

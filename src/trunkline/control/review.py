@@ -65,7 +65,7 @@ async def approve(
             trust.note(server)
         else:
             trust.agree(server, kept, key, one.definition, pin_of(Definition(one.definition)))
-    await _decided(trust, server)
+    await _decided(trust, server, chosen)
     for kind, name in chosen:
         trust.emit(ToolApproved(server, WORDS[kind], name, by))
     return [name for _, name in chosen]
@@ -77,7 +77,7 @@ async def reject(trust: Trust, server: str, names: Collection[str] = (), *, dige
     for key in chosen:
         kept.waiting[key] = replace(kept.waiting[key], state="rejected")
         trust.note(server)
-    await _decided(trust, server)
+    await _decided(trust, server, chosen)
     return [name for _, name in chosen]
 
 
@@ -95,8 +95,9 @@ def _chosen(trust: Trust, server: str, names: Collection[str], digests: Collecti
     return kept, chosen
 
 
-async def _decided(trust: Trust, server: str) -> None:
-    trust.changed(server)
+async def _decided(trust: Trust, server: str, chosen: Collection[Key]) -> None:
+    kinds = {kind for kind, _ in chosen}
+    trust.changed(server, () if SERVER in kinds else kinds)
     await trust.saved()
 
 

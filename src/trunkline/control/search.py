@@ -17,11 +17,12 @@ import msgspec
 from trunkline.config.options import SearchSection, SearchStrategy
 from trunkline.errors import ProtocolError, UnreachableError
 from trunkline.identity import EVERYONE, Scope
-from trunkline.model import EMPTY_SNAPSHOT, Entry, Kind, Offer, PerOffer, Snapshot
+from trunkline.model import EMPTY_SNAPSHOT, Entry, Kind, Offer, Snapshot
 from trunkline.search.usage import Learned
 from trunkline.tasks import Tasks, in_slices
 from trunkline.tool import Safety
 from trunkline.tools.annotations import get_tool_safety_level
+from trunkline.tools.per_offer import PerOffer
 from trunkline.upstream.http1 import HttpClient, request_bytes, split_url
 from trunkline.wire.members import decode_bounded, decode_object
 

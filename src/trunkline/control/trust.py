@@ -71,8 +71,8 @@ class Trust:
         self._events = Emitter(ToolHeld, ToolApproved)
         self.on, self.off, self.emit = self._events.on, self._events.off, self._events.emit
         self.default: TrustMode = "flag"
-        self.changed: Callable[[str], None] = lambda server: None
-        """Told whose definitions are to be judged again."""
+        self.changed: Callable[..., None] = _nobody
+        """Told whose definitions are to be judged again, and of which kinds; without any, of all."""
         self._specs: dict[str, ServerSpec] = {}
         self._kept: dict[str, Kept] = {}
         self._names: dict[str, Names] = {"": Names()}
@@ -320,6 +320,10 @@ class Trust:
                     log.warning("What was agreed to of server %s cannot be written; a restart agrees anew.", server)
         finally:
             self._saving = None
+
+
+def _nobody(server: str, kinds: Iterable[str] = ()) -> None:
+    pass
 
 
 def _identity(spec: ServerSpec, introduction: Introduction) -> Identity:

@@ -12,11 +12,12 @@ from trunkline.control.item import pattern, renamed
 from trunkline.control.merging import Joiner
 from trunkline.errors import UnknownNameError
 from trunkline.identity import Rule, Scope, unit_name
-from trunkline.model import NOTHING, Entry, Kind, Offer, PerOffer, ServerView, Snapshot, View
+from trunkline.model import NOTHING, Entry, Kind, Offer, ServerView, Snapshot, View
 from trunkline.tool import DIRECT
 from trunkline.tools import builtin, names
 from trunkline.tools.names import server_prefix
 from trunkline.tools.patterns import Glob
+from trunkline.tools.per_offer import PerOffer
 from trunkline.wire.members import encode
 
 MOST = 1_000

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from zlib import crc32
 
-from trunkline.model import Entry, Offer, PerOffer
+from trunkline.model import Entry, Offer
+from trunkline.tools.per_offer import PerOffer
 from trunkline.tools.tokens import estimated
 from trunkline.wire.members import read_members, write_members
 
