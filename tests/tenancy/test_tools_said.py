@@ -195,7 +195,7 @@ async def test_a_users_own_server_is_under_what_the_operator_says_of_all_tools(
     tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:
     said: Json = {"tools": {"delete_*": {"allowed_callers": []}}}
-    async with far_notes(tmp_path) as far, gateway(tmp_path, {}, sections=said) as opened:
+    async with far_notes(tmp_path) as far, gateway(tmp_path, {}, sections=said, allow_private=True) as opened:
         key = await Admin(opened, http).key("ana")
         ana = Admin(opened, http, key)
         own = {"*": {"allowed_callers": ["direct"], "when_to_use": "When ana says so"}}

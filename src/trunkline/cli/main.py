@@ -201,6 +201,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "trunkline up --config ~/.cursor/mcp.json     those of another client's file, as it is",
         "trunkline up --port 9000 --expose search     any option of [gateway] is a flag",
     ),
+    "login": (
+        "trunkline login linear                       opens the browser, and waits",
+        "trunkline login linear --no-browser          prints the address alone, for a browser elsewhere",
+    ),
+    "logout": ("trunkline logout linear                      forgets its tokens, and has them revoked",),
+    "connections": ("trunkline connections --format json          who is signed in where",),
     "stdio": (
         "trunkline stdio                              the servers of the running gateway, or of trunkline.toml",
         "trunkline stdio --profile careful            only what this profile has",

@@ -168,8 +168,8 @@ class Trust:
         if stranger is not None:
             return Verdict(held=f"its server waits for approval: {stranger.why}")
         if len(item) > LONGEST:  # neither read nor kept: it would hold up everybody
-            followed = self._mode(server) == ("follow", True)
-            return AGREED if followed else Verdict(held='it is too long to be looked at; `trust = "follow"` serves it')
+            held = self._mode(server)[0] == "hold"
+            return Verdict(held="it is too long to be looked at") if held else AGREED
         packed, raw = kept.pins.get(kind.value, {}).get(name, b""), raw_digest(item)
         key = kind.value, name
         if packed.startswith(raw) or any(pin.raw == raw for pin in Pin.each(packed)):

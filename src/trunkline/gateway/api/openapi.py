@@ -25,6 +25,7 @@ QUERY: dict[str, dict[str, Any]] = {
     "q": {"description": "What the tools are to be for: those that fit best come first."},
     "thread": {"description": "The thread in which they are wanted."},
     "server": {"description": "Those of one server alone."},
+    "attempt": {"description": "The sign-in, as it was called when it was begun."},
 }
 """What may follow the `?`, on whichever route."""
 
