@@ -50,7 +50,7 @@ class Guard:
     """Checks every request before anything of it is looked at."""
 
     def __init__(self, gateway: GatewayConfig, people: People, issuers: Issuers) -> None:
-        self._people, self._issuers = people, issuers
+        self._people, self._issuers, self._issued = people, issuers, bool(issuers)
         self._anonymous = gateway.allow_anonymous and is_loopback(gateway.host)
         self.key = secrets.token_urlsafe(32)
         """Lets in commands of whoever runs the gateway, who alone can read where it is announced."""
@@ -96,7 +96,7 @@ class Guard:
     def known(self, headers: Mapping[bytes, bytes], place: str) -> Admission | None:
         """Whose request it is, if nothing must be looked up for that; `None` when it must, or nobody is known."""
         token = headers.get(b"authorization")
-        if token is None or not (self._locked or self._people.anybody or self._issuers):
+        if token is None or not (self._locked or self._people.anybody or self._issued):
             return None if self.wants_key else ANYONE
         scheme, _, token = token.partition(b" ")
         if scheme.lower() != b"bearer":
@@ -116,7 +116,7 @@ class Guard:
         if found is not None or scheme.lower() != b"bearer":
             return found
         token = token.strip()
-        if self._issuers and token.count(b".") == 2:
+        if self._issued and token.count(b".") == 2:
             return await self._issuers.admit(token, place)
         return await self._people.admit(token) if self._people.anybody else None
 
@@ -135,7 +135,7 @@ class Guard:
     @property
     def wants_key(self) -> bool:
         """Whether nobody is let in without a key or token."""
-        return self._locked or ((self._people.anybody or bool(self._issuers)) and not self._anonymous)
+        return self._locked or ((self._people.anybody or self._issued) and not self._anonymous)
 
     def _host_allowed(self, host: str) -> bool:
         if self._hosts is None:

@@ -30,6 +30,8 @@ class Address:
     def speak(self, version: str, session: bytes = b"") -> None:
         """From now on requests carry this version and session."""
         self._version, self.session = version, session
+        self.url = f"{self._origin.scheme}://{self._origin.authority}{self._target}"
+        """Where requests go."""
         self._headers = {
             b"host": self._origin.authority.encode(),
             b"user-agent": f"trunkline/{__version__}".encode(),
@@ -44,11 +46,6 @@ class Address:
             self._headers[b"mcp-session-id"] = session
         self._head = request_bytes(b"POST", self._target, self._headers, b"").partition(b"content-length")[0]
         self.modern = version in MODERN_VERSIONS
-
-    @property
-    def url(self) -> str:
-        """Where requests go."""
-        return f"{self._origin.scheme}://{self._origin.authority}{self._target}"
 
     def post_bytes(self, exchange: Exchange, body: bytes, credential: bytes = b"") -> bytes:
         """The whole POST that carries a request; the credential is header lines."""

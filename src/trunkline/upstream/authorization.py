@@ -71,13 +71,20 @@ async def authorized(
     send: Callable[[bytes], Awaitable[Response]],
     *,
     timeout: float = FETCH_TIMEOUT,
+    refused: tuple[Response, bytes] | None = None,
 ) -> Response:
-    """Send a request with the credential; once more when the server refused it unread, and that may help."""
+    """Send a request with the credential; once more when the server refused it unread, and that may help.
+
+    `refused` is how it answered already, and the lines that were sent.
+    """
     if authorization is None:
         return await send(b"")
     for again in (True, False):
-        lines = await lines_for(authorization, method, url, timeout=timeout)
-        response = await send(lines)
+        if refused is not None:
+            (response, lines), refused = refused, None
+        else:
+            lines = await lines_for(authorization, method, url, timeout=timeout)
+            response = await send(lines)
         if not is_challenge(response):
             if not again:
                 authorization.accepted()

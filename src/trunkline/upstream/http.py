@@ -12,7 +12,7 @@ from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, 
 from trunkline.model import Answer, Introduction, Question, Reply
 from trunkline.tasks import Tasks
 from trunkline.upstream.address import Address
-from trunkline.upstream.authorization import Authorization, authorized
+from trunkline.upstream.authorization import Authorization, authorized, is_challenge
 from trunkline.upstream.connection import (
     OVERASKED,
     ConnectionEvents,
@@ -198,16 +198,21 @@ class HttpConnection:
         return checked_reply(exchange, message.result, message.error, modern=self.introduction.modern)
 
     async def _post(self, exchange: Exchange, body: bytes) -> Response:
-        address = self._address
-        if address.authorization is None:
-            return await self._post_once(exchange, address.post_bytes(exchange, body))
+        address, authorization = self._address, self._address.authorization
+        lines = b"" if authorization is None else authorization.headers("POST", address.url)
+        refused: tuple[Response, bytes] | None = None
+        if lines is not None:  # the usual call is spared what follows
+            response = await self._post_once(exchange, address.post_bytes(exchange, body, lines))
+            if authorization is None or not is_challenge(response):
+                return response
+            refused = response, lines
 
         async def send(credential: bytes) -> Response:
             if exchange.expired is not None:
                 raise exchange.expired
             return await self._post_once(exchange, address.post_bytes(exchange, body, credential))
 
-        return await authorized(address.authorization, "POST", address.url, send, timeout=exchange.timeout)
+        return await authorized(authorization, "POST", address.url, send, timeout=exchange.timeout, refused=refused)
 
     async def _post_once(self, exchange: Exchange, request: bytes) -> Response:
         for attempt in range(2):
