@@ -142,8 +142,9 @@ class SignIns:
         What was begun by a call leads to a page of ours first, where there are users: it passes through programs, and
         whoever opens it must be the one it is for.
         """
-        if not spec.url or self.authorize(spec, user) is None:
-            raise ConfigError(f"Server {unit_name(spec.name)!r} is not one to sign in to: it has its own credential.")
+        if self.authorize(spec, user) is None:
+            why = "its headers have a credential already" if spec.url else "it is started here"
+            raise ConfigError(f"Server {unit_name(spec.name)!r} wants no sign-in: {why}.")
         owner = self.owner(spec, user)
         if not owner and self.several() and not spec.oauth.shared and not spec.oauth.for_machines:
             raise ConfigError(
