@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -82,7 +83,9 @@ class Callers:
 
     async def scope_of(self, user: str = "", thread: str = "", profile: str = "", tool: str = "") -> Scope:
         """The scope of a caller in this process, who is who they say, and of the tool that it calls."""
-        scope = Scope(user=user, profile=profile)
+        scope = await self._tenancy.people.scope(user) if user and self._tenancy.is_open else Scope(user=user)
+        if profile:
+            scope = dataclasses.replace(scope, profile=profile)
         if thread:
             scope = await self.in_thread(scope, thread)
         if not self.knows(scope):

@@ -185,3 +185,18 @@ async def test_a_server_that_is_there_is_replaced_unless_a_new_one_is_wanted(tmp
 
         assert (await hub.relay.tenancy.servers.get("", "far")).version == 1
         assert (await hub.register_server({**spec, "timeout": 3.0})).version == 2
+
+
+async def test_a_users_own_limits_hold_for_calls_from_python_and_change_with_the_user(tmp_path: Path) -> None:
+    async with open_house(tmp_path) as hub:
+        people = hub.relay.tenancy.people
+        assert not (await hub.call("one__read_note", user="ana")).is_error  # before there is such a user
+        await people.add_user("ana", limits={"calls_per_hour": 1})
+        await hub.call("one__read_note", user="ana")
+        with pytest.raises(LimitReachedError):
+            await hub.call("one__read_note", user="ana")
+        await hub.call("one__read_note", user="bob")
+        await people.update_user("ana", limits={"calls_per_hour": 2})
+        await hub.call("one__read_note", user="ana")
+        with pytest.raises(LimitReachedError):
+            await hub.call("one__read_note", user="ana")

@@ -76,6 +76,8 @@ class People:
         self._store, self._is_open, self._keys = store, is_open, keys
         self._admitted: OrderedDict[bytes, Admission] = OrderedDict()
         self._refused: OrderedDict[bytes, None] = OrderedDict()
+        self._named: OrderedDict[str, Scope] = OrderedDict()
+        """Users for whom code in this process called."""
         self._issued: OrderedDict[str, User] = OrderedDict()
         """Users of issuers who were let in, as the store has them."""
         self._listeners: list[Changed] = []
@@ -155,6 +157,7 @@ class People:
             raise ConfigError(f"There already is a user {name!r}.", hint="See `trunkline user list`.")
         self._additions += 1
         self.anybody = True
+        self._named.pop(name, None)
         return made
 
     @staticmethod
@@ -165,6 +168,17 @@ class People:
             raise ConfigError(f"{user.name!r} cannot be a user's name.", hint=hint)
         check_limits(user.limits)
         return replace(user, limits={name: float(most) for name, most in user.limits.items()})
+
+    async def scope(self, name: str) -> Scope:
+        """The scope of a user for whom code in this process calls: they are who it says, and have their own limits."""
+        found = self._named.get(name)
+        if found is None:
+            user = await stored.find_user(await self._store(), name) if self._is_open() else None
+            found = Scope(user=name)
+            if user is not None:
+                found = Scope(user=name, joined=user.created, limits=tuple(sorted(user.limits.items())))
+            _remember(self._named, name, found, REMEMBERED)
+        return found
 
     async def update_user(
         self, name: str, *, role: str = "", limits: Mapping[str, float] | None = None, version: int = 0
@@ -240,6 +254,7 @@ class People:
     async def follow(self, changes: Sequence[Change] | None) -> None:
         """Others changed something; `None` when it is not known what."""
         if changes is None:
+            self._named.clear()
             for key in {one.scope.key for one in self._admitted.values() if not one.issuer}:
                 await self._recheck(key)
             for user in list(self._issued):
@@ -263,6 +278,7 @@ class People:
 
     async def _recheck_user(self, user: str) -> None:
         """Somebody was changed."""
+        self._named.pop(user, None)
         for key in await stored.list_keys(await self._store(), user):
             await self._recheck(key.id)
         before = self._issued.get(user)
@@ -289,6 +305,7 @@ class People:
         self._tell(user.name if user is not None else "", id, now)
 
     def _tell(self, user: str, key: str, now: Scope | None) -> None:
+        self._named.pop(user, None)
         if not key or key == TOKENS + user:
             scopes = [(digest, one.scope) for digest, one in self._admitted.items() if one.scope.user == user]
             for digest in [digest for digest, scope in scopes if key in ("", scope.key)]:
