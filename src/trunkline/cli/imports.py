@@ -318,7 +318,7 @@ def _print_server(server: Server, one: Candidate, number: int, specs: Mapping[st
         print(printable(f"      {remark}"))
 
 
-SIGN_IN = "If it wants a sign-in, its client has done that for itself: here it needs a token in `headers`."
+SIGN_IN = "If it wants a sign-in, its client has done that for itself: here it is `trunkline login NAME`."
 
 
 def may_need_sign_in(spec: Mapping[str, Any]) -> bool:
@@ -350,12 +350,7 @@ def print_weight(report: Report, weight: Weight) -> None:
     for name, reason in weight.away.items():
         say(printable(f"Not counted: {name}. {reason}"))
     for name in weight.sign_in:
-        say(
-            printable(
-                f"{name} wants a sign-in, which its client keeps to itself. Give it a token: under [servers.{name}],"
-            )
-        )
-        say('  headers = { Authorization = "Bearer ${secret:NAME}" }, and: trunkline secret set NAME')
+        say(printable(f"{name} wants a sign-in, which its client keeps to itself. Sign in: trunkline login {name}"))
     if not weight.exact:
         say(f"The numbers are estimated. To count, there is a tokenizer. {HINT}")
 

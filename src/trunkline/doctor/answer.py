@@ -14,6 +14,7 @@ from trunkline.doctor.finding import Finding, Url
 from trunkline.doctor.start import wrong_revision
 from trunkline.doctor.words import finding_of, shorten, without_secrets
 from trunkline.errors import AuthorizationNeededError, TrunklineError
+from trunkline.identity import unit_name
 from trunkline.upstream.address import Address
 from trunkline.upstream.connection import initialize_params
 from trunkline.upstream.exchange import Exchange
@@ -164,7 +165,8 @@ _TRANSPORTS = {"http": "streamable HTTP", "sse": "HTTP+SSE"}
 
 def _unauthorized(spec: ServerSpec, answered: Answered) -> Finding:
     given = [name for name in spec.headers if re.search(r"authorization|key|token|cookie", name, re.IGNORECASE)]
-    oauth = " It speaks of OAuth, and may want a token from there." if "resource_metadata" in answered.challenge else ""
+    by_oauth = "resource_metadata" in answered.challenge
+    oauth = " It speaks of OAuth, and may want a token from there." if by_oauth else ""
     status = f"HTTP {answered.status or 401}"
     if given:
         seen = f"it refuses what is in the header {', '.join(given)} ({status}).{oauth}"
@@ -173,8 +175,9 @@ def _unauthorized(spec: ServerSpec, answered: Answered) -> Finding:
         )
         return finding_of("TL312", seen, advice, spec)
     name = re.sub(r"\W+", "_", spec.name).strip("_").upper() or "SERVER"
+    sign_in = f"Sign in: trunkline login {unit_name(spec.name)}. Or get" if by_oauth else "Get"
     advice = (
-        f"Get a token from whoever runs it, and write under [servers.{spec.name}]: "
+        f"{sign_in} a token from whoever runs it, and write under [servers.{spec.name}]: "
         f'headers = {{ Authorization = "Bearer ${{env:{name}_TOKEN}}" }}.'
     )
     return finding_of("TL311", f"it wants to know who you are ({status}).{oauth}", advice, spec)
