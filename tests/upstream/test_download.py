@@ -26,9 +26,10 @@ fetching = os.path.join(here, "fetching")
 def note(word):
     with open(os.path.join(here, "log"), "a") as log:
         log.write(word + " ")
+there = os.path.exists(os.path.join(here, "there"))
 try:
     os.mkdir(fetching)
-    note("fetch")
+    note("run" if there else "fetch")
 except FileExistsError:
     note("twice")
 while not os.path.exists(os.path.join(here, "there")):
@@ -86,7 +87,8 @@ async def test_a_server_that_is_being_downloaded_is_waited_for_and_says_so(
         await until(lambda: view(opened).state is State.READY)
 
     assert waiting == {"state": "starting", "reason": "being downloaded"}
-    assert [word for word in machine.log if word != "beat"] == ["fetch"]
+    # Once it is there, it may be run again: a legacy server is looked at with two pairs of eyes.
+    assert [word for word in machine.log if word not in ("beat", "run")] == ["fetch"]
 
 
 async def test_one_package_is_never_fetched_twice_at_once(tmp_path: Path, machine: Machine) -> None:
@@ -96,7 +98,7 @@ async def test_one_package_is_never_fetched_twice_at_once(tmp_path: Path, machin
         machine.have()
         await until(lambda: all(one.state is State.READY for one in opened.hub.servers()))
 
-    assert [word for word in machine.log if word != "beat"] == ["fetch"] * 3
+    assert [word for word in machine.log if word not in ("beat", "run")] == ["fetch"]
 
 
 async def test_a_server_that_hangs_after_its_download_is_given_up(tmp_path: Path, machine: Machine) -> None:
@@ -208,5 +210,5 @@ def test_add_downloads_first_and_adds_what_does_not_start_with_the_reason(
     assert "npx downloads and starts good-package once" in told
     assert "Added 'good'" in told
     assert "It does not start yet: Server 'bad' exited with code 1" in why
-    assert machine.log == ["fetch", "fetch"]
+    assert machine.log == ["run", "run"]
     assert [name in file.read_text() for name in ("[servers.good]", "[servers.bad]", "[servers.later]")] == [True] * 3
