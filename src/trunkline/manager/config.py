@@ -13,7 +13,7 @@ from trunkline.config.options import ServerSpec
 from trunkline.errors import ConfigError
 from trunkline.identity import unit_name
 from trunkline.tenancy.servers import Registration, TrustLevel
-from trunkline.tool import ToolOptions
+from trunkline.tool import NO_OPTIONS, ToolOptions
 
 TRANSPORTS = {"streamable-http": "http", "sse": "sse"}
 """What a server of this description can be reached by, and what that is called here."""
@@ -101,7 +101,8 @@ class McpServerConfig:
             "trust_level": self.trust_level,
             "tags": list(self.tags),
             "timeout": self.timeout,
-            **_known(ServerSpec, {"defer_loading": self.defer_loading, "minimal_tools": [*map(_minimal, self.tools)]}),
+            "defer_loading": self.defer_loading,
+            "minimal_tools": [*map(_minimal, self.tools)],
             "tools": {tool.name: said for tool in self.tools if (said := _options(tool))},
         }
 
@@ -117,10 +118,10 @@ def config_of(registration: Registration) -> McpServerConfig:
         spec.enabled,
         about.display_name,
         about.description,
-        bool(getattr(spec, "defer_loading", None)),
+        bool(spec.defer_loading),
         about.trust_level,
         about.tags,
-        tuple(_tool(item, spec.tools.get(str(item["name"]))) for item in getattr(spec, "minimal_tools", ())),
+        tuple(_tool(item, spec.tools.get(str(item["name"]))) for item in spec.minimal_tools),
         spec.timeout,
     )
 
@@ -143,27 +144,23 @@ def _options(tool: McpToolDefinition) -> dict[str, Any]:
             "cost_hint": tool.estimated_cost,
         }
     )
-    return _known(ToolOptions, {key: value for key, value in said.items() if value is not None})
+    return {key: value for key, value in said.items() if value is not None}
 
 
 def _tool(item: Mapping[str, Any], options: ToolOptions | None) -> McpToolDefinition:
-    said: dict[str, Any] = {"estimated_cost": options.cost_hint, "tags": options.tags} if options is not None else {}
-    for name in ("defer_loading", "allowed_callers", "input_examples", "when_to_use"):
-        if hasattr(options, name):
-            said[name] = getattr(options, name)
+    said = options or NO_OPTIONS
     return McpToolDefinition(
         str(item["name"]),
         str(item.get("description", "")),
         item.get("inputSchema"),
         item.get("outputSchema"),
-        **said,
+        said.defer_loading,
+        said.allowed_callers,
+        said.input_examples,
+        said.when_to_use,
+        said.tags,
+        said.cost_hint,
     )
-
-
-def _known(options: type[Any], said: dict[str, Any]) -> dict[str, Any]:
-    """What there is an option for."""
-    known = {one.name for one in dataclasses.fields(options)}
-    return {name: value for name, value in said.items() if name in known}
 
 
 def _refuse_unknown(given: Mapping[str, Any], fields: type[Any], what: str) -> None:
