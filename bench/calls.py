@@ -104,7 +104,7 @@ def measure_wire() -> dict[str, float]:
 async def measure_stages() -> dict[str, float]:
     """Each stage alone: what the stages up to it cost, less what those before it cost; the server answers at once."""
     from trunkline.call.stage import Handler, join
-    from trunkline.config.options import ServerSpec
+    from trunkline.config.server import ServerSpec
     from trunkline.hub import open_hub
     from trunkline.model import Call, Reply
     from trunkline.upstream.connection import CLIENT_INFO

@@ -27,7 +27,8 @@ from typing import Any
 import psutil
 from scale import SMALLEST, sized
 
-from trunkline.config.options import Config, GatewayConfig, SearchSection, ServerSpec
+from trunkline.config.options import Config, GatewayConfig, SearchSection
+from trunkline.config.server import ServerSpec
 from trunkline.hub import Hub, open_hub
 
 VERBS = ["list", "get", "create", "update", "delete", "search", "send", "read", "archive", "export"]

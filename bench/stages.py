@@ -11,7 +11,8 @@ from pathlib import Path
 from scale import sized
 
 from trunkline.call.stage import Handler, join
-from trunkline.config.options import CacheSection, Config, MiddlewareSection, ServerSpec
+from trunkline.config.options import CacheSection, Config, MiddlewareSection
+from trunkline.config.server import ServerSpec
 from trunkline.hub import Hub, open_hub
 from trunkline.model import Call, Reply
 from trunkline.wire.members import encode

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, cast, overload
 from trunkline.call.middleware.chain import ToolMiddleware
 from trunkline.call.stages.middleware import result_of
 from trunkline.callers import Edge
-from trunkline.config.options import Config, SearchStrategy, ServerSpec
+from trunkline.config.options import Config, SearchStrategy
 from trunkline.config.reading import find_file, load
+from trunkline.config.server import ServerSpec
 from trunkline.control.history import History
 from trunkline.control.registry import Changed
 from trunkline.control.review import Review, approve, reject, reviews

@@ -28,7 +28,8 @@ from trunkline.call.stages.tasks import TaskStage
 from trunkline.call.suspended import Suspended
 from trunkline.call.tasks.log import TaskLog
 from trunkline.callers import Callers, Edge
-from trunkline.config.options import Config, SearchStrategy, ServerSpec
+from trunkline.config.options import Config, SearchStrategy
+from trunkline.config.server import ServerSpec
 from trunkline.config.tenancy import LimitsSection
 from trunkline.control.fleet import Fleet
 from trunkline.control.history import History

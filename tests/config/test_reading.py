@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from trunkline.config.options import ServerSpec
 from trunkline.config.reading import find_file, load, parse
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ConfigError
 
 CLAUDE = {"mcpServers": {"files": {"command": "npx", "args": ["-y", "files"], "env": {"A": "1"}, "autoApprove": ["x"]}}}

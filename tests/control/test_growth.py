@@ -10,8 +10,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config
 from trunkline.config.reading import parse
+from trunkline.config.server import ServerSpec
 from trunkline.control.merging import Catalogue, join_servers
 from trunkline.control.registry import Registry
 from trunkline.control.search import SearchIndex, text_of

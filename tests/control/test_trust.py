@@ -16,7 +16,8 @@ import pytest
 from tests.cli import inside
 from tests.harness import LegacyCaller, ModernCaller, make_config
 from tests.tenancy.test_people import Admin
-from trunkline.config.options import Config, GroupSpec, ServerSpec
+from trunkline.config.options import Config, GroupSpec
+from trunkline.config.server import ServerSpec
 from trunkline.control.item import MARK
 from trunkline.control.pins import Kept, PinStore, Waiting
 from trunkline.control.trust import ToolApproved, ToolHeld

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config
 from trunkline.config.reading import parse
+from trunkline.config.server import ServerSpec
 from trunkline.control.merging import join_servers
 from trunkline.control.views import Views
 from trunkline.errors import UnknownNameError

@@ -7,7 +7,8 @@ from typing import Any
 
 from trunkline.cli.up import NOT_FLAGS
 from trunkline.config.oauth import OAuthSpec
-from trunkline.config.options import SECTIONS, GroupSpec, ProfileSpec, RegistrySpec, ServerSpec, options
+from trunkline.config.options import SECTIONS, GroupSpec, ProfileSpec, RegistrySpec, options
+from trunkline.config.server import ServerSpec
 from trunkline.config.tenancy import IssuerSpec
 from trunkline.tool import Annotations, ToolOptions
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from trunkline import open_hub
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config
+from trunkline.config.server import ServerSpec
 from trunkline.install.marketplace.entry import RegistryEntry
 from trunkline.install.marketplace.install import Installer
 from trunkline.install.marketplace.server_json import FILE, OUR_META, get_all_well_known_servers

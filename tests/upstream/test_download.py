@@ -15,7 +15,7 @@ from tests.faults.scene import get
 from tests.harness import STDIO_SERVER, gateway, until
 from tests.questions.scene import FORMS, Pair, scene, yes
 from trunkline.cli.main import main
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.model import State
 from trunkline.upstream.download import Work, package_of, still_fetches, work_of
 

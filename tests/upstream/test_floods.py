@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.upstream import event_stream
 from trunkline.upstream.address import Address
 from trunkline.upstream.connection import ConnectionEvents

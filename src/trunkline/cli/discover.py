@@ -19,7 +19,8 @@ from trunkline.cli.open import check_server, config_to_look_at, hint_to_begin, o
 from trunkline.cli.show import WELL, add_timeout
 from trunkline.cli.tools import known_of
 from trunkline.clients.secret import printable
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config
+from trunkline.config.server import ServerSpec
 from trunkline.config.tenancy import DiscoverySection
 from trunkline.control.change import ToolChange
 from trunkline.errors import ConfigError

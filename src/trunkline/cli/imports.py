@@ -38,9 +38,9 @@ from trunkline.clients.server import (
     title,
 )
 from trunkline.config.file import read_file, servers_of, write_file
-from trunkline.config.options import ServerSpec
 from trunkline.config.reading import parse
 from trunkline.config.secrets import Secrets
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ConfigError
 from trunkline.tools.tokens import HINT
 

@@ -21,8 +21,9 @@ from trunkline.cli.registry import client_for, find_entry, is_from
 from trunkline.cli.secret import ask_secret, here
 from trunkline.clients.secret import printable
 from trunkline.config.file import read_file, servers_of
-from trunkline.config.options import Config, ServerSpec, shown_url
+from trunkline.config.options import Config
 from trunkline.config.reading import load, user_file
+from trunkline.config.server import ServerSpec, shown_url
 from trunkline.errors import ConfigError, ManifestError
 from trunkline.install.manifests.environment import check
 from trunkline.install.manifests.manifest import Variable

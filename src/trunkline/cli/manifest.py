@@ -14,9 +14,9 @@ from trunkline.cli.open import config_file
 from trunkline.cli.secret import ask_secret, here
 from trunkline.clients.secret import printable
 from trunkline.config.file import read_file, servers_of
-from trunkline.config.options import ServerSpec, shown_url
 from trunkline.config.reading import user_file
 from trunkline.config.secrets import name_for
+from trunkline.config.server import ServerSpec, shown_url
 from trunkline.errors import ConfigError
 from trunkline.install.manifests.environment import check
 from trunkline.install.manifests.files import fetch_manifest, open_manifest

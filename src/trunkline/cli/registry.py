@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from trunkline.cli.console import first_line, print_json, print_table, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file, run
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config
 from trunkline.config.reading import load
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ManifestError, UnknownNameError, UnreachableError
 from trunkline.install.manifests.manifest import Variable
 from trunkline.install.marketplace.client import OFFLINE, MCPRegistryClient, RegistryUnreached

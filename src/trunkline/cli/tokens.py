@@ -13,7 +13,8 @@ from typing import Any
 
 from trunkline.cli.console import print_json, print_table, say
 from trunkline.cli.open import run
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config
+from trunkline.config.server import ServerSpec
 from trunkline.control.model_formats import formatted
 from trunkline.hub import Hub, open_hub
 from trunkline.model import Entry, State

@@ -12,7 +12,8 @@ from trunkline.cli.console import counted, first_line, print_json, print_table, 
 from trunkline.cli.main import Commands
 from trunkline.cli.open import ask_servers, check_server, config_to_look_at, hint_to_begin, only
 from trunkline.cli.show import WELL, add_timeout
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config
+from trunkline.config.server import ServerSpec
 from trunkline.control.change import ToolChange
 from trunkline.model import Entry
 from trunkline.tool import Annotations

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from trunkline.cli.console import say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file, run
-from trunkline.config.options import Config, GatewayConfig, ServerSpec, default_home
+from trunkline.config.options import Config, GatewayConfig, default_home
 from trunkline.config.options import options as options_of
 from trunkline.config.reading import load, user_file
+from trunkline.config.server import ServerSpec
 
 if TYPE_CHECKING:
     from trunkline.cli.live import Live

@@ -17,17 +17,9 @@ import msgspec
 from trunkline.config import jsonc
 from trunkline.config.client_forms import COMMON_KEYS, common_form, is_client_file
 from trunkline.config.oauth import OAuthSpec
-from trunkline.config.options import (
-    HIDDEN_FIELDS,
-    SECTIONS,
-    Config,
-    GroupSpec,
-    ProfileSpec,
-    RegistrySpec,
-    ServerSpec,
-    default_home,
-)
+from trunkline.config.options import HIDDEN_FIELDS, SECTIONS, Config, GroupSpec, ProfileSpec, RegistrySpec, default_home
 from trunkline.config.secrets import look_up
+from trunkline.config.server import ServerSpec
 from trunkline.config.tenancy import IssuerSpec, check_issuers
 from trunkline.errors import ConfigError
 from trunkline.tool import ToolOptions, problem_of

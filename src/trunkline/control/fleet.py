@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.control.list_store import ListStore
 from trunkline.control.registry import Registry
 from trunkline.control.supervisor import Supervisor

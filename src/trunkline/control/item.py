@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, cast
 
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config
+from trunkline.config.server import ServerSpec
 from trunkline.model import NOTHING, Entry, Kind
 from trunkline.tool import DIRECT, NO_OPTIONS, Annotations, ToolOptions
 from trunkline.tools import annotations, guidance

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.model import Introduction, Kind, Listing
 from trunkline.storage.files import try_replace_file
 from trunkline.wire.members import encode

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.control.item import name_of
 from trunkline.errors import ProtocolError, TrunklineError
 from trunkline.model import LIST_METHODS, Kind, Listing

@@ -8,7 +8,8 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config
+from trunkline.config.server import ServerSpec
 from trunkline.control.fleet import Fleet
 from trunkline.control.listing import discover
 from trunkline.control.merging import join_servers

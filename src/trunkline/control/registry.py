@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config
+from trunkline.config.server import ServerSpec
 from trunkline.control.item import spec_options
 from trunkline.control.merging import Catalogue
 from trunkline.control.trust import Trust

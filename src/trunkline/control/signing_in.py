@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.control.fleet import Fleet
 from trunkline.control.own_lists import OwnLists
 from trunkline.control.supervisor import CHANGED

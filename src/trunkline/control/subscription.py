@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.control.listing import listen_params, subscribe_filter
 from trunkline.errors import UpstreamError
 from trunkline.model import Reply

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 
 from trunkline.balance.health import WELL, Health, next_health
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.control.item import name_of
 from trunkline.control.list_store import IN_ADVANCE, ListStore
 from trunkline.control.listing import discover, subscribe_filter

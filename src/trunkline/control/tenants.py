@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config
+from trunkline.config.server import ServerSpec
 from trunkline.control.fleet import Fleet
 from trunkline.control.item import overruled
 from trunkline.control.list_store import file_name, forget_files, owned_files

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from trunkline.config.options import ServerSpec, TrustMode
+from trunkline.config.server import ServerSpec, TrustMode
 from trunkline.control.pins import MOST, SERVER, VARIANTS, WORDS, Identity, Kept, PinStore, Waiting, WaitingState
 from trunkline.events import Emitter, Event
 from trunkline.identity import owner_of

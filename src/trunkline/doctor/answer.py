@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
-from trunkline.config.options import ServerSpec, shown_url
+from trunkline.config.server import ServerSpec, shown_url
 from trunkline.doctor.finding import Finding, Url
 from trunkline.doctor.start import wrong_revision
 from trunkline.doctor.words import finding_of, shorten, without_secrets

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from trunkline.config.client_forms import is_client_file
-from trunkline.config.options import Config, ServerSpec, default_home
+from trunkline.config.options import Config, default_home
 from trunkline.config.reading import load, parse, read_document, user_file
+from trunkline.config.server import ServerSpec
 from trunkline.doctor.finding import Finding, Severity
 from trunkline.errors import ConfigError
 

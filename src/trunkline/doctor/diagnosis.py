@@ -11,7 +11,8 @@ from pathlib import Path
 
 import trunkline
 from trunkline.clients.client import Around
-from trunkline.config.options import Config, ServerSpec, default_home
+from trunkline.config.options import Config, default_home
+from trunkline.config.server import ServerSpec
 from trunkline.control.listing import discover
 from trunkline.doctor.answer import explain_answer
 from trunkline.doctor.configuration import examine_configuration

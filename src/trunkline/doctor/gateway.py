@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from trunkline.clients.secret import printable
-from trunkline.config.options import Config, GatewayConfig, ServerSpec, shown_url
+from trunkline.config.options import Config, GatewayConfig
+from trunkline.config.server import ServerSpec, shown_url
 from trunkline.config.tenancy import IssuerSpec
 from trunkline.control.list_store import FORMAT, ListStore, file_name
 from trunkline.control.pins import PinStore

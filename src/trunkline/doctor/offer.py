@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from trunkline.clients.client import CLIENTS, Around
 from trunkline.clients.secret import printable
 from trunkline.clients.server import Server, find, is_trunkline, title
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config
+from trunkline.config.server import ServerSpec
 from trunkline.control.item import name_of
 from trunkline.control.merging import join_servers
 from trunkline.doctor.finding import Finding, Severity

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.doctor.finding import Finding
 from trunkline.doctor.words import scrubbed
 from trunkline.upstream.process import child_environment

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from trunkline.clients.secret import shown_command
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.doctor.finding import Finding, Severity
 from trunkline.doctor.watch import Witness
 from trunkline.doctor.words import cause_of, excerpt, is_downloading, listens, meaning_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from trunkline.config.options import ServerSpec, shown_url
+from trunkline.config.server import ServerSpec, shown_url
 from trunkline.doctor.finding import Finding
 from trunkline.doctor.words import finding_of
 from trunkline.upstream.http1 import Origin, split_url

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from trunkline.clients.secret import HIDDEN, hidden, printable
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.doctor.finding import Finding
 
 SHOWN_LINES = 4

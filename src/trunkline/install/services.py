@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from trunkline.config.options import Config, ServerSpec, shown_url
+from trunkline.config.options import Config
 from trunkline.config.reading import server_of
+from trunkline.config.server import ServerSpec, shown_url
 from trunkline.config.tenancy import DiscoverySection
 from trunkline.errors import ConfigError, NotFoundError, ProtocolError, RefusedError, UnreachableError, UpstreamError
 from trunkline.identity import unit_name

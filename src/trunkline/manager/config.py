@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ConfigError
 from trunkline.identity import unit_name
 from trunkline.tenancy.servers import Registration, TrustLevel

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from trunkline.config.options import Config, SearchStrategy, ServerSpec
+from trunkline.config.options import Config, SearchStrategy
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ConfigError
 from trunkline.hub import Hub, open_hub
 from trunkline.manager.config import McpServerConfig

@@ -12,8 +12,8 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from trunkline.config.options import ServerSpec
 from trunkline.config.reading import server_of
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ConfigError, CredentialError, NotFoundError, RefusedError, VersionConflictError
 from trunkline.identity import server_id
 from trunkline.storage import credentials, documents

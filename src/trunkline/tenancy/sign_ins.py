@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import AuthorizationNeededError, ConfigError, StoreError
 from trunkline.identity import owner_of, unit_name
 from trunkline.storage.store import Change, Store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urljoin
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import UnreachableError
 from trunkline.upstream.authorization import Authorization, authorized, lines_for
 from trunkline.upstream.exchange import Exchange

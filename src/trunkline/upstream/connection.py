@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ProtocolError, UnreachableError, UpstreamError
 from trunkline.model import Answer, Introduction, Reply
 from trunkline.upstream.exchange import Exchange

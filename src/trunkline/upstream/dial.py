@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import AuthorizationNeededError, UpstreamError
 from trunkline.tasks import Tasks
 from trunkline.upstream.authorization import Authorize

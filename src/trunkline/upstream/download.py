@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 
 RUNNERS = frozenset((
     "npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "bun", "uvx", "uv", "pipx", "docker", "podman", "deno",

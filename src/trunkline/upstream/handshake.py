@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import UnreachableError, UpstreamError, UpstreamTimeoutError
 from trunkline.model import Introduction, Reply
 from trunkline.upstream.address import Address

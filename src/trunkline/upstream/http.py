@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from functools import partial
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, UpstreamError
 from trunkline.model import Answer, Introduction, Question, Reply
 from trunkline.tasks import Tasks

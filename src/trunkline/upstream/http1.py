@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import httptools  # type: ignore[import-untyped]
 
-from trunkline.config.options import shown_url
+from trunkline.config.server import shown_url
 from trunkline.errors import ConfigError, ProtocolError, UnreachableError, UpstreamError
 
 HEADER_LIMIT = 64 * 1024

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import ExitStack
 from typing import Protocol, cast
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import TrunklineError, UnreachableError
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection import ConnectionEvents

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from trunkline.balance.health import PATIENCE, SHORT_LIFE, Backoff
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import AuthorizationNeededError, BusyError, UnreachableError, UpstreamError
 from trunkline.identity import EVERYONE, Scope
 from trunkline.model import Answer, Caller

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 from urllib.parse import urljoin
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import AuthorizationNeededError, UnreachableError, UpstreamError
 from trunkline.tasks import Tasks
 from trunkline.upstream.address import with_lines

@@ -6,7 +6,7 @@ import asyncio
 import os
 from contextlib import AsyncExitStack
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import UnreachableError, UpstreamError
 from trunkline.tasks import open_tasks
 from trunkline.upstream.connection import ConnectionEvents

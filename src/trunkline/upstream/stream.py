@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, UpstreamError, UpstreamTimeoutError
 from trunkline.model import Answer, Introduction, Question, Reply
 from trunkline.upstream.connection import (

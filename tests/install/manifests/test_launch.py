@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.install.manifests.samples import PLUGIN, Json, npm, oci, plugin_folder, read, remote
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ManifestError
 from trunkline.install.manifests.files import open_manifest
 from trunkline.install.manifests.launch import choose, notes, plan, questions

@@ -15,7 +15,8 @@ import pytest
 
 from tests.harness import faulty_http
 from tests.install.manifests.samples import PLUGIN, npm, plugin_folder, remote
-from trunkline.config.options import Config, ServerSpec
+from trunkline.config.options import Config
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ConfigError, ManifestError, RefusedError, UnknownNameError, UnreachableError
 from trunkline.hub import open_hub
 from trunkline.install.manifests.inventory import tools_in

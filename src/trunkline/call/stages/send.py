@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import cast
 
 from trunkline.call.stage import REPEATABLE, Handler
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import (
     AuthorizationNeededError,
     SessionLostError,

@@ -11,7 +11,7 @@ from trunkline.identity import Scope, server_id
 from trunkline.tenancy.sign_ins import SIGNED_IN, WAITING
 
 if TYPE_CHECKING:
-    from trunkline.config.options import ServerSpec
+    from trunkline.config.server import ServerSpec
     from trunkline.relay import Relay
     from trunkline.tenancy.sign_ins import Connected
 

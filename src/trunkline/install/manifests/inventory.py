@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.control.change import Chronicle, ToolChange
 from trunkline.control.listing import discover
 from trunkline.errors import UnreachableError, UpstreamError

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ManifestError
 from trunkline.install.manifests.environment import Value, resolve
 from trunkline.install.manifests.manifest import Argument, Manifest, Package, Remote, Variable, names_in, substitute

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from trunkline.config.options import shown_url
+from trunkline.config.server import shown_url
 
 Format = Literal["string", "number", "boolean", "filepath"]
 Transport = Literal["stdio", "streamable-http", "sse"]

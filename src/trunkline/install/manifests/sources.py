@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal, cast
 
 from trunkline.balance.health import WELL, Health, doubled, next_health
-from trunkline.config.options import ServerSpec
 from trunkline.config.secrets import name_for
+from trunkline.config.server import ServerSpec
 from trunkline.control.change import Chronicle
 from trunkline.errors import (
     ConfigError,

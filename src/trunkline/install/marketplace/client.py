@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from trunkline.balance.groups import ServerInfo
-from trunkline.config.options import ServerSpec, default_home
+from trunkline.config.options import default_home
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ConfigError
 from trunkline.events import Emitter, Event
 from trunkline.install.marketplace import install

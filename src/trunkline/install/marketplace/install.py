@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ConfigError, ManifestError
 from trunkline.install.manifests.launch import Answers, choose, notes, plan, questions
 from trunkline.install.manifests.manifest import Manifest, Package, Remote, Variable

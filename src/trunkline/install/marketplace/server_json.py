@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ManifestError, ProtocolError, TrunklineError
 from trunkline.install.manifests.launch import choose, plan, questions
 from trunkline.install.manifests.manifest import Manifest, Package, Remote

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from trunkline.config.options import ServerSpec
+from trunkline.config.server import ServerSpec
 from trunkline.errors import ConfigError, StoreError, TrunklineError, UpstreamError
 from trunkline.identity import unit_name
 from trunkline.storage import sign_ins as rows
