@@ -28,7 +28,7 @@ from trunkline.call.stages.tasks import TaskStage
 from trunkline.call.suspended import Suspended
 from trunkline.call.tasks.log import TaskLog
 from trunkline.callers import Callers, Edge
-from trunkline.config.options import Config, SearchStrategy
+from trunkline.config.options import Config
 from trunkline.config.server import ServerSpec
 from trunkline.config.tenancy import LimitsSection
 from trunkline.control.fleet import Fleet
@@ -38,11 +38,11 @@ from trunkline.control.list_store import ListStore
 from trunkline.control.own_lists import OwnLists
 from trunkline.control.own_subscriptions import OwnSubscriptions
 from trunkline.control.registry import Changed, OwnedChanged, Registry
-from trunkline.control.search import Found, ToolSearch
 from trunkline.control.signing_in import SigningIn
 from trunkline.control.tenants import Tenants
 from trunkline.control.views import Views
 from trunkline.errors import ConfigError, StoreError, UpstreamError
+from trunkline.finding import Finding
 from trunkline.following import Following
 from trunkline.identity import Scope
 from trunkline.model import Answer, Call, Caller, Introduction, Parked, Reply, ServerView, Snapshot
@@ -56,7 +56,7 @@ from trunkline.tenancy.tenancy import Tenancy
 from trunkline.tool import NO_OPTIONS, ToolOptions
 from trunkline.tools.builtin import CALL
 from trunkline.upstream.connection import Connection
-from trunkline.upstream.connection_key import ConnectionKey, askable
+from trunkline.upstream.connection_key import ConnectionKey
 from trunkline.upstream.exchange import Exchange
 from trunkline.upstream.local import Mounted
 from trunkline.upstream.pool import Pool, PoolEvents, open_pool
@@ -77,7 +77,7 @@ class Relay:
 
     def __init__(self, config: Config, tasks: Tasks, edge: Edge, tenancy: Tenancy) -> None:
         self.config, self.tenancy, self._tasks, self._edge = config, tenancy, tasks, edge
-        self._news, self._links = asyncio.Event(), Links()
+        self._links = Links()
         self._mounted: dict[str, ServerSpec] = {}
         self._added: dict[str, ServerSpec] = {}  # what was mounted or registered
         self._applying = asyncio.Lock()
@@ -101,7 +101,9 @@ class Relay:
         following = Following(callers, self._fleet, self._own_lists, self.own_subscriptions, self._links)
         self.watch, self.unwatch = following.watch, following.unwatch
         self.follow_task, self.unfollow_task = following.follow_task, following.unfollow_task
-        self._searching = ToolSearch(config.search, config.home, tasks)
+        self.finding = Finding(lambda: self.config, callers, lambda: self.snapshot, tasks)
+        """Finds tools for callers, and learns from what they call."""
+        self.find, self.keep_index = self.finding.find, self.finding.keep_index
         self._hearers: list[Heard] = []
         self._followers: list[Callable[[Snapshot], None]] = []
         self.history = History(config.home / "history", tasks=tasks)
@@ -129,7 +131,7 @@ class Relay:
         policy = Policy(config.middleware, self.middlewares, RetryBudget(ratio=config.router.retry_ratio))
         self._lanes.refresh()
         self.stages: tuple[Stage, ...] = (
-            BuiltinStage(self.view_for, self._find, config, self.savings),
+            BuiltinStage(self.view_for, self.finding.find_for, config, self.savings),
             EntryStage(self.view_for, self._callers.settle_for, self._options, self._links),
             *((LimitStage(self.limiter),) if self.tenancy.is_open or config.limits != LimitsSection() else ()),
             MiddlewareStage(policy, self._tasks, self._edge.open_page),
@@ -138,7 +140,7 @@ class Relay:
             ElicitStage(self.withdraw, self.tenancy.sign_ins.wait, self._tasks),
             self._task_stage,
             BatchStage(self._lanes, coalesce=config.batcher.coalesce),
-            SendStage(fleet.pool, fleet.specs, fleet.report, self.tallies, self._taught, self.signing_in.needed),
+            SendStage(fleet.pool, fleet.specs, fleet.report, self.tallies, self.finding.learn, self.signing_in.needed),
         )
         self.handle: Handler = join(self.stages)
         """Passes one call through the stages."""
@@ -214,32 +216,6 @@ class Relay:
         """How well the cache does; `None` when there is none."""
         return dataclasses.asdict(self._cache.cache.get_stats()) if self._cache is not None else None
 
-    # Finding.
-
-    async def find(self, query: str | Sequence[str], snapshot: Snapshot, scope: Scope, **criteria: Any) -> list[Found]:
-        """The tools in a caller's snapshot that fit a prompt best, or each of several queries."""
-        return await self._searching.find(query, snapshot, newest=self.snapshot, scope=scope, **criteria)
-
-    async def _find(
-        self, call: Call, query: str, snapshot: Snapshot, limit: int, strategy: SearchStrategy | None = None
-    ) -> list[Found]:
-        can_be_asked = askable(call.caller.capabilities) != b"{}"
-        return await self.find(query, snapshot, call.scope, limit=limit, askable=can_be_asked, strategy=strategy)
-
-    async def keep_index(self) -> None:
-        """Have tools ready to be found before anybody searches, for as long as some profile searches; run as a task."""
-        while True:
-            self._news.clear()
-            snapshot = self.snapshot
-            if any(self.view(Scope(profile=profile)).searching for profile in ("", *self.config.profiles)):
-                await self._searching.prepare(snapshot)
-            await self._news.wait()
-
-    def _taught(self, call: Call, well: bool) -> None:
-        if call.entry is not None and call.method == "tools/call":
-            scope = call.scope
-            self._searching.learn(scope.user, scope.thread or scope.session, call.entry, well=well)
-
     # What happens outside calls.
 
     def on_change(self, listener: Changed) -> Callable[[], None]:
@@ -288,8 +264,8 @@ class Relay:
         for name in left:
             self.tallies.forget(name)
         await self._registry.published()  # whoever comes back under its name starts afresh
-        self._searching = self._searching.configured(config.search)
         self.config = config
+        self.finding.configure()
         came = self._fleet.enlist(wanted)
         self._join()
         self._views.configure(config)
@@ -334,7 +310,7 @@ class Relay:
 
     def _learn(self, snapshot: Snapshot) -> None:
         self._routes.learn(snapshot)
-        self._news.set()
+        self.finding.follow()
         self.history.follow(snapshot)
         for follower in tuple(self._followers):
             follower(snapshot)
@@ -398,7 +374,7 @@ class Relay:
         """Somebody who is gone leaves nothing to whoever is given the name next."""
         self.limiter.learn(now or Scope(user=user))
         if not key:
-            memories = self.tallies, self.savings, self.limiter, self._links, self._searching, self._cache
+            memories = self.tallies, self.savings, self.limiter, self._links, self.finding, self._cache
             for memory in memories:
                 if memory is not None:
                     memory.forget_user(user)

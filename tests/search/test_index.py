@@ -101,7 +101,7 @@ async def test_the_index_is_ready_before_anybody_searches(tmp_path: Path) -> Non
 
 def indexed(hub: Hub) -> list[str]:
     """What a hub has in its index, which nothing but a test wants to see."""
-    index = inside(hub.relay, "_searching").index
+    index = inside(hub.relay.finding, "_search").index
     return list(index.tools) if index is not None else []
 
 
@@ -110,7 +110,7 @@ async def test_where_nobody_searches_no_index_is_made(tmp_path: Path, http: aioh
     async with gateway(tmp_path, servers(one), expose="all") as opened:
         await ModernCaller(opened.url, http).call("swing_hammer")
 
-        assert inside(opened.hub.relay, "_searching").index is None
+        assert inside(opened.hub.relay.finding, "_search").index is None
 
 
 async def test_searching_first_in_a_profile_hides_nothing_from_the_others(tmp_path: Path) -> None:

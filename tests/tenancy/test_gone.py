@@ -43,7 +43,7 @@ async def use(opened: Gateway, http: aiohttp.ClientSession, key: str) -> None:
 def used(opened: Gateway, user: str) -> Json:
     """What is remembered of a user's calls."""
     relay = opened.hub.relay
-    learned = inside(inside(relay, "_searching"), "_learned")
+    learned = inside(inside(relay.finding, "_search"), "_learned")
     return {
         "limits": [place for place in inside(relay.limiter, "_spent") if place[0] == user],
         "answers": [key for key in inside(inside(relay, "_cache").cache, "_entries") if f" {user}/" in key],
