@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -13,6 +14,8 @@ import pytest
 from tests.harness import TRUNKLINE
 from trunkline.cli.completion import bash, commands_of, fish
 from trunkline.cli.main import parser
+from trunkline.config.tenancy import StoreConfig
+from trunkline.tenancy.tenancy import open_tenancy
 
 Complete = Callable[[str], set[str]]
 _BASH = """source ./script
@@ -33,6 +36,7 @@ def complete(request: pytest.FixtureRequest, tmp_path: Path) -> Complete:
     path = f"{Path(TRUNKLINE).parent}{os.pathsep}{os.environ['PATH']}"
     env = {"PATH": path, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "TRUNKLINE_HOME": str(tmp_path)}
     (tmp_path / "trunkline.toml").write_text('[servers.github]\ncommand = "x"\n[servers.gitlab]\ncommand = "y"\n')
+    add_users(tmp_path, "ana", "anton", "bob")
     made = subprocess.run([TRUNKLINE, "completion", shell], env=env, capture_output=True, text=True, check=True)
     (tmp_path / "script").write_text(made.stdout)
 
@@ -55,7 +59,18 @@ def complete(request: pytest.FixtureRequest, tmp_path: Path) -> Complete:
     return ask
 
 
-def test_commands_options_values_and_names_of_servers_are_completed(complete: Complete) -> None:
+def add_users(home: Path, *names: str) -> None:
+    """Have users in the store of a home."""
+
+    async def add() -> None:
+        async with open_tenancy(StoreConfig(), home) as tenancy:
+            for name in names:
+                await tenancy.people.add_user(name)
+
+    asyncio.run(add())
+
+
+def test_commands_options_values_and_names_of_servers_and_users_are_completed(complete: Complete) -> None:
     assert {"up", "top", "tools", "registry", "completion"} <= complete("trunkline ")
     assert complete("trunkline to") == {"tools", "top"}
     assert {"--safety", "--server", "--format", "--config"} <= complete("trunkline tools --")
@@ -63,6 +78,8 @@ def test_commands_options_values_and_names_of_servers_are_completed(complete: Co
     assert complete("trunkline tools --safety dan") == {"dangerous"}
     assert complete("trunkline tools --server git") == {"github", "gitlab"}
     assert complete("trunkline remove gith") == {"github"}
+    assert complete("trunkline key create --user an") == {"ana", "anton"}
+    assert complete("trunkline user remove b") == {"bob"}
     assert {"search", "info", "list"} <= complete("trunkline registry ")
     assert "--safety" not in complete("trunkline registry search --")
     assert "trunkline.toml" in complete("trunkline up --config trunk")

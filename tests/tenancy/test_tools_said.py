@@ -277,3 +277,29 @@ async def test_what_is_told_to_callers_of_tools_takes_no_variables(tmp_path: Pat
     async with gateway(tmp_path, {"sea": {"url": "http://127.0.0.1:9/mcp", "minimal_tools": given}}) as opened:
         await until(lambda: opened.hub.snapshot.tools)
         assert b"${HOME}" in next(iter(opened.hub.snapshot.tools.values())).definition
+
+
+async def test_a_deferred_server_of_which_the_tools_are_known_is_reached_by_the_first_call(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with far_notes(tmp_path) as far, gateway(tmp_path, {}) as opened:
+        await opened.hub.mount(notes("one", "of one"))
+        admin, caller = Admin(opened, http), ModernCaller(opened.url, http)
+        wanted = {
+            "name": "sea",
+            "url": far.url,
+            "scope": "app",
+            "defer_loading": True,
+            "tools": [{"name": "read_note"}],
+        }
+
+        await admin("POST", "servers", wanted)
+        await until(lambda: "Asleep" in opened.hub.snapshot.servers["sea"].reason)
+        found = [one.tool.shown for one in await opened.hub.find("read note", limit=9)]
+        before = far.hub.relay.tallies.total().calls, opened.hub.snapshot.servers["sea"].introduction
+        answered = await caller.call("sea__read_note")
+
+        assert "sea__read_note" in found
+        assert before == (0, None)
+        assert answered.result["content"][0]["text"] == "of far"
+        await until(lambda: "sea__delete_note" in opened.hub.snapshot.tools)

@@ -1,4 +1,4 @@
-"""`trunkline completion`: scripts that let a shell complete commands, options, their values, and names of servers."""
+"""`trunkline completion`: scripts that let a shell complete commands, options, their values, servers and users."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from trunkline.cli.main import Commands
 from trunkline.config.reading import find_file, load
 
 SHELLS = ("bash", "zsh", "fish")
-NAMES = "trunkline completion servers 2>/dev/null"
-"""What a script runs to learn which servers there are."""
-FILES, SERVERS = "files", "servers"
+FILES, SERVERS, USERS = "files", "servers", "users"
+NAMES = {kind: f"trunkline completion {kind} 2>/dev/null" for kind in (SERVERS, USERS)}
+"""What a script runs to learn which there are."""
+MOST_USERS = 1000
 
 EXAMPLES = """examples:
   source <(trunkline completion bash)                                        for this bash; or put it into ~/.bashrc
@@ -28,19 +29,21 @@ def add_commands(commands: Commands) -> None:
     """Add the command."""
     completion = commands.add(
         "completion",
-        description="Print a script that completes commands, options, their values and the names of your servers.",
+        description="Print a script that completes commands, options, their values, and names of servers and users.",
         examples=EXAMPLES,
     )
     completion.add_argument(
-        "shell", choices=(*SHELLS, "servers"), help="the shell; `servers` prints the names that scripts ask for"
+        "shell", choices=(*SHELLS, *NAMES), help="the shell; `servers` and `users` print the names that scripts ask for"
     )
-    completion.set_defaults(run=_completion, debug=False, quiet=True)
+    completion.set_defaults(run=_completion, debug=False, quiet=True, config=None, store="")
 
 
 def _completion(options: argparse.Namespace) -> int:
     shell = options.shell
-    if shell == "servers":
+    if shell == SERVERS:
         return print_servers()
+    if shell == USERS:
+        return print_users(options)
     from trunkline.cli.main import parser
 
     made = list(commands_of(parser(), ()))
@@ -60,6 +63,17 @@ def print_servers() -> int:
     return 0
 
 
+def print_users(options: argparse.Namespace) -> int:
+    """The names of the first so many users, one a line; where nobody was ever added, none."""
+    from trunkline.cli.admin import Admin, administer
+
+    async def look(admin: Admin) -> list[str]:
+        return [one["name"] for one in (await admin.ask("GET", "users", limit=MOST_USERS))["users"]]
+
+    print("\n".join(administer(options, look)))
+    return 0
+
+
 @dataclass(frozen=True)
 class Option:
     """An option of a command."""
@@ -70,7 +84,7 @@ class Option:
     """Whether a value follows."""
     values: tuple[str, ...] = ()
     kind: str = ""
-    """`files` or `servers`, where such a value is wanted."""
+    """`files`, `servers` or `users`, where such a value is wanted."""
 
 
 @dataclass(frozen=True)
@@ -114,20 +128,26 @@ def commands_of(parser: argparse.ArgumentParser, words: tuple[str, ...], help: s
             options.append(_option(action))
         elif not values and not kind:
             values = tuple(map(str, choices or ()))
-            kind = SERVERS if _names_servers(action, words) else ""
+            kind = _names(action, words)
     yield Command(words, help, tuple(options), (*below, *values), kind)
     for name, parser_below in below.items():
         yield from commands_of(parser_below, (*words, name), told.get(name, ""))
 
 
 def _option(action: argparse.Action) -> Option:
-    kind = FILES if action.metavar in ("FILE", "DIR") else SERVERS if action.dest in ("server", "servers") else ""
+    kind = FILES if action.metavar in ("FILE", "DIR") else _names(action, ())
     text = (action.help or "").replace("%%", "%")
     return Option(tuple(action.option_strings), text, action.nargs != 0, tuple(map(str, action.choices or ())), kind)
 
 
-def _names_servers(action: argparse.Action, words: tuple[str, ...]) -> bool:
-    return action.dest in ("server", "servers") or words in (("remove",), ("exec",))
+def _names(action: argparse.Action, words: tuple[str, ...]) -> str:
+    """What names an argument or option takes, if any that can be known."""
+    if action.dest in ("server", "servers") or words in (("remove",), ("exec",)):
+        return SERVERS
+    return USERS if action.dest == "user" or words in _OF_USERS else ""
+
+
+_OF_USERS = tuple(("user", verb) for verb in ("set", "show", "remove"))
 
 
 # Each script first finds the command that is typed, then looks at the word before, then at what is begun.
@@ -165,7 +185,7 @@ def bash(commands: Sequence[Command]) -> str:
 def _reply(values: Sequence[str], kind: str) -> str:
     if kind == FILES:
         return 'COMPREPLY=($(compgen -f -- "$current"))'
-    words = f"$({NAMES})" if kind == SERVERS else " ".join(values)
+    words = f"$({NAMES[kind]})" if kind in NAMES else " ".join(values)
     return f'COMPREPLY=($(compgen -W "{words}" -- "$current"))' if words else ":"
 
 
@@ -196,8 +216,8 @@ def fish(commands: Sequence[Command]) -> str:
         for word in command.below:
             told = helps.get((*command.words, word), "")
             lines.append(f"{at} -a {_quoted(word)}" + (f" -d {_quoted(told)}" if told else ""))
-        if command.kind == SERVERS:
-            lines.append(f"{at} -a {_quoted(f'({NAMES})')}")
+        if command.kind in NAMES:
+            lines.append(f"{at} -a {_quoted(f'({NAMES[command.kind]})')}")
         for option in command.options:
             lines.append(f"{at} {_fish_option(option)}")
     return "\n".join((*lines, ""))
@@ -208,7 +228,7 @@ def _fish_option(option: Option) -> str:
     if option.kind == FILES:
         parts.append("-r -F")
     elif option.takes:
-        values = f"({NAMES})" if option.kind == SERVERS else " ".join(option.values)
+        values = f"({NAMES[option.kind]})" if option.kind in NAMES else " ".join(option.values)
         parts.append(f"-x -a {_quoted(values)}" if values else "-x")
     return " ".join((*parts, f"-d {_quoted(option.help)}"))
 

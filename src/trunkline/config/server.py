@@ -70,7 +70,8 @@ class ServerSpec:
     enabled: bool = True
     """`false` keeps the entry, but does not use it."""
     defer_loading: bool | None = None
-    """Whether lists leave its tools out: `search_tools` finds them, and they are called by name; default is no."""
+    """Whether lists leave its tools out, which are found and called by name; it starts with the first call; default is
+    no."""
     minimal_tools: tuple[Mapping[str, Any], ...] = ()
     """Tools that it is known to have before it was ever reached: `name`, and what else a definition has of MCP."""
     trust: Literal[""] | TrustMode = ""

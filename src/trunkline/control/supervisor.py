@@ -75,7 +75,9 @@ class Supervisor:
         """Keep the server going until cancelled."""
         try:
             await self._registry.trust.load(self.spec.name)
-            await self._remember()
+            if await self._remember() and self.spec.defer_loading:
+                self.first_try.set()
+                await self._sleep_until_used()
             while True:
                 wait = await self._connect_and_watch()
                 await self._rest(wait)
@@ -143,14 +145,17 @@ class Supervisor:
 
     # The life of the server.
 
-    async def _remember(self) -> None:
+    async def _remember(self) -> bool:
+        """Show what it offered last, or what is said of it in advance; false when nothing is known."""
         known = await asyncio.to_thread(self._store.load, self.spec)
-        if known is not None and not await self._pool.is_withheld(self.spec):
-            introduction, lists, fetched = known
-            reason = "Starting; what it offered last time is shown." if introduction is not None else IN_ADVANCE
-            self._registry.update(
-                self.spec.name, introduction=introduction, lists=lists, known_since=fetched, reason=reason
-            )
+        if known is None or await self._pool.is_withheld(self.spec):
+            return False
+        introduction, lists, fetched = known
+        reason = "Starting; what it offered last time is shown." if introduction is not None else IN_ADVANCE
+        self._registry.update(
+            self.spec.name, introduction=introduction, lists=lists, known_since=fetched, reason=reason
+        )
+        return True
 
     async def _connect_and_watch(self) -> float:
         """One connection's life; how long to rest after it."""
