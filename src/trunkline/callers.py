@@ -38,6 +38,8 @@ class Edge:
     """Lets a person answer what must not pass the caller."""
     is_present: Callable[[str], bool] = lambda user: False
     """Whether a user still listens."""
+    watched: bool = False
+    """Somebody may look at how calls go: there are records of them."""
 
 
 class Callers:

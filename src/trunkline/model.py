@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from time import monotonic
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from trunkline.identity import EVERYONE, Scope, unit_name
 from trunkline.tool import DIRECT, NO_OPTIONS, UNKNOWN, Annotations, ToolOptions
 
+MOST_NOTES = 64
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 """Shared by all who have none: a call makes no object that it does not need."""
 
@@ -110,6 +112,8 @@ class Reply:
     """Somebody answered questions on the way: it is theirs alone."""
     refused: tuple[Question, ...] = ()
     """With an error: what the server wanted to ask, and could not, because nobody on its connection can be asked."""
+    failed: bool = False
+    """The server answered that the tool itself failed."""
 
 
 @dataclass(slots=True)
@@ -150,6 +154,13 @@ class Call:
     """The issuer's token of the caller, for an exchange alone: it is never sent to a server, logged or kept."""
     by_search: bool = False
     """It came through `call_tool`: whoever made it may not have seen the tool's schema."""
+    notes: list[tuple[str, str, float]] | None = None
+    """What stages noted on the way (what, how, and when on the clock of this machine), where somebody reads it."""
+
+    def note(self, what: str, how: str = "") -> None:
+        """Say what a stage did; copies of a call have one list."""
+        if self.notes is not None and len(self.notes) < MOST_NOTES:
+            self.notes.append((what, how, monotonic()))
 
 
 class State(StrEnum):

@@ -22,6 +22,7 @@ from trunkline.call.stages.elicit import ElicitStage
 from trunkline.call.stages.entry import EntryStage
 from trunkline.call.stages.limits import LimitStage
 from trunkline.call.stages.middleware import MiddlewareStage
+from trunkline.call.stages.record import RecordStage
 from trunkline.call.stages.route import RouteStage
 from trunkline.call.stages.send import SendStage
 from trunkline.call.stages.tasks import TaskStage
@@ -46,6 +47,7 @@ from trunkline.finding import Finding
 from trunkline.following import Following
 from trunkline.identity import Scope
 from trunkline.model import Answer, Call, Caller, Introduction, Parked, Reply, ServerView, Snapshot
+from trunkline.recording import Recording
 from trunkline.storage.files import seal_key
 from trunkline.storage.store import Change
 from trunkline.tasks import Tasks, open_tasks
@@ -114,6 +116,8 @@ class Relay:
         """How calls went, by server and by tool."""
         self.savings = Savings()
         """What callers were spared who search."""
+        self.recording = Recording(config, watched=edge.watched)
+        """What is known of calls that run, and of those that ended."""
         self._cache: CacheStage | None = None
         self._routes = RouteStage({}, config.router)
         self._lanes = Lanes(self._limits)
@@ -130,7 +134,9 @@ class Relay:
         self._cache = CacheStage(config.cache, self._unit, self._identity) if config.cache.enabled else None
         policy = Policy(config.middleware, self.middlewares, RetryBudget(ratio=config.router.retry_ratio))
         self._lanes.refresh()
+        records = self.recording.records
         self.stages: tuple[Stage, ...] = (
+            *((RecordStage(records),) if records.readers else ()),
             BuiltinStage(self.view_for, self.finding.find_for, config, self.savings),
             EntryStage(self.view_for, self._callers.settle_for, self._options, self._links),
             *((LimitStage(self.limiter),) if self.tenancy.is_open or config.limits != LimitsSection() else ()),
@@ -266,6 +272,7 @@ class Relay:
         await self._registry.published()  # whoever comes back under its name starts afresh
         self.config = config
         self.finding.configure()
+        self.recording.configure(config)
         came = self._fleet.enlist(wanted)
         self._join()
         self._views.configure(config)

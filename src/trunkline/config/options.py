@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from trunkline.config.records import CallsSection
 from trunkline.config.server import ServerSpec, TrustMode
 from trunkline.config.tenancy import DiscoverySection, IssuerSpec, LimitsSection, StoreConfig
 from trunkline.tool import ToolOptions
@@ -280,6 +281,7 @@ class Config:
     router: RouterSection = field(default_factory=RouterSection)
     batcher: BatcherSection = field(default_factory=BatcherSection)
     limits: LimitsSection = field(default_factory=LimitsSection)
+    calls: CallsSection = field(default_factory=CallsSection)
     store: StoreConfig = field(default_factory=StoreConfig)
     home: Path = field(default_factory=lambda: default_home(os.environ))
     source: Path | None = None
@@ -295,6 +297,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "batcher": BatcherSection,
     "discovery": DiscoverySection,
     "limits": LimitsSection,
+    "calls": CallsSection,
     "store": StoreConfig,
 }
 """Tables of the file that hold options of their own; each is a field of `Config`."""

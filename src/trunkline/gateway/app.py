@@ -67,7 +67,7 @@ class Doors:
     @property
     def edge(self) -> Edge:
         """What the gateway does for the relay."""
-        return Edge(self.sessions.ask, self.pages.ask)
+        return Edge(self.sessions.ask, self.pages.ask, watched=True)
 
 
 class App:

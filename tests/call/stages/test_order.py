@@ -100,7 +100,7 @@ def frames_of(task: asyncio.Task[Any]) -> list[str]:
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_a_call_is_followed_from_the_endpoint_to_the_connection_in_fourteen_frames(
+async def test_a_call_is_followed_from_the_endpoint_to_the_connection_in_fifteen_frames(
     tmp_path: Path, era: str, transport: str
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -122,7 +122,7 @@ async def test_a_call_is_followed_from_the_endpoint_to_the_connection_in_fourtee
         path = frames[frames.index("App.__call__") :]
         connection = next(number for number, name in enumerate(path) if name.endswith("Connection.request"))
 
-        assert connection < 14, path
+        assert connection < 15, path
 
 
 async def test_a_question_is_put_above_the_lanes_and_a_kept_answer_found_before_a_server_is_chosen(

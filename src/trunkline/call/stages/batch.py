@@ -34,7 +34,9 @@ class BatchStage:
         # As `_in_lane`, but here: the usual call is spared a frame.
         lane, owner = self.lanes.of(call.server), call.scope.holder
         if not lane.try_enter(owner):
+            call.note("batch", "waiting")
             await lane.enter(owner)
+            call.note("batch", "entered")
         try:
             return await call_next(call)
         finally:
@@ -45,6 +47,7 @@ class BatchStage:
         reply, own = await share(self._flights, key, call, partial(self._in_lane, call, call_next))
         if own:
             return reply
+        call.note("batch", "shared")
         if reply.questions or reply.error or b"input_required" in reply.result:
             return await self._in_lane(call, call_next)
         return Reply(result=reply.result, modern=reply.modern)
@@ -52,7 +55,9 @@ class BatchStage:
     async def _in_lane(self, call: Call, call_next: Handler) -> Reply:
         lane, owner = self.lanes.of(call.server), call.scope.holder
         if not lane.try_enter(owner):
+            call.note("batch", "waiting")
             await lane.enter(owner)
+            call.note("batch", "entered")
         try:
             return await call_next(call)
         finally:

@@ -70,6 +70,7 @@ class BuiltinStage:
             if view.searching:
                 if call.name != builtin.SEARCH:
                     return await self._misnamed(call, view)
+                call.note("builtin", call.name)
                 reply = await self._searched(call, view)
                 self._savings.searched(call.scope.profile, call.scope.user, reply.result)
                 return reply
@@ -174,6 +175,7 @@ class BuiltinStage:
             # What cannot be checked here, the server checks.
             problems = checker.problems(arguments) if checker.checks(arguments) else []
             if problems:
+                call.note("arguments", "do not fit")
                 return self._unfit(entry, "; ".join(problems))
         try:
             return await call_next(call)
@@ -203,6 +205,7 @@ class BuiltinStage:
             if entry is None:
                 return await call_next(call)  # an address that nobody has
             content = entry.definition
+        call.note("builtin", "catalogue")
         block = {"uri": call.name, "mimeType": "application/json", "text": content.decode()}
         fresh = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         return Reply(result=encode({"contents": [block], **fresh}))

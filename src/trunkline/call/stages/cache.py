@@ -48,6 +48,7 @@ class CacheStage:
         if not key:
             return await self._uncached(call, call_next, ttl)
         kept = self.cache.get(key)
+        call.note("cache", "miss" if kept is None else "hit")
         if kept is not None:
             return Reply(result=_aged(kept), modern=kept.modern)
         if ttl < 0:  # only its answer says whether it may be kept, so nobody waits for it
@@ -60,6 +61,7 @@ class CacheStage:
         if own:
             return reply
         if _shareable(reply):
+            call.note("cache", "shared")
             return Reply(result=reply.result, modern=reply.modern)
         return await call_next(call)  # another's question or error is not ours
 

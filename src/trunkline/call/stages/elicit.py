@@ -57,6 +57,7 @@ class ElicitStage:
         """Send the caller's person to sign in; the call, which its server has not seen, goes on when they are done."""
         assert call.ask is not None
         id = str(decode_object(question.params)["elicitationId"])
+        call.note("elicit", "sign in")
         answer = (await call.ask({id: question})).get(id)
         if answer is None or not accepted(answer):
             raise error
@@ -109,7 +110,10 @@ class ElicitStage:
         warn_of_secrets(call.server, questions.values())
         allowed = {key: one for key, one in questions.items() if may_ask(one, call.caller.capabilities)}
         refused = {key: not_asked(one) for key, one in questions.items() if key not in allowed}
-        return {**(await call.ask(allowed) if allowed else {}), **refused}
+        call.note("elicit", f"{len(allowed)} asked")
+        answers: Mapping[str, Answer] = await call.ask(allowed) if allowed else {}
+        call.note("elicit", f"{len(answers)} answered")
+        return {**answers, **refused}
 
 
 def _where_to_sign_in(call: Call, error: AuthorizationNeededError) -> Question:

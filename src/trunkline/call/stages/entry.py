@@ -52,6 +52,7 @@ class EntryStage:
         if entry is not None:
             call.entry = entry
             call.server = entry.server
+            call.note("entry", entry.server)
             if entry.name != call.name:
                 _rename(call, entry.name)
         elif snapshot.bare:

@@ -38,6 +38,7 @@ class MiddlewareStage:
         middleware = self._choose(call.entry)
         if not middleware:
             return await call_next(call)
+        call.note("middleware", f"{len(middleware)} around")
         own = dataclasses.replace(call)  # the caller's goes on changing with every answer it brings
         run = _Run(own, call.entry, call_next, create_tool_middleware_chain(middleware), self._open_page)
         if call.ask is not None:
@@ -56,6 +57,7 @@ class _Run:
         self._call, self._entry, self._next, self._chain, self._open_page = call, entry, call_next, chain, open_page
         self._given: dict[str, Any] = decode_object(call.params.get("arguments", b"{}"))
         self._replies: list[tuple[ToolResult | ServerRefusedError, Reply]] = []
+        self._sent = False
 
     async def __call__(self) -> Reply:
         with ExitStack() as ended:
@@ -85,6 +87,9 @@ class _Run:
 
     async def _send(self, params: Mapping[str, Any] | None = None, /) -> ToolResult:
         sent = self._call
+        if self._sent:
+            sent.note("middleware", "again")
+        self._sent = True
         if params is not None and params != self._given:
             changed = {**self._call.params, "arguments": encode(params)}
             sent = dataclasses.replace(self._call, params=changed, raw_params=b"", parked=None)

@@ -40,9 +40,11 @@ class RouteStage:
             return await call_next(call)
         if told := _told(call, self.groups[call.server].servers):
             call.server = told
+            call.note("route", told)
             return _tell(await call_next(call), told)
 
         async def attempt(server: str) -> Reply:
+            call.note("route", server)
             return _tell(await call_next(dataclasses.replace(call, server=server, elsewhere=True)), server)
 
         whose = RouteContext(session_id=call.scope.session, user_id=call.scope.user, tenant=call.scope.app)

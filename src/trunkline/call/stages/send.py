@@ -63,6 +63,7 @@ class SendStage:
             except UpstreamError as error:
                 if not _may_repeat(error, call, repeatable):
                     raise
+                call.note("send", "again")
                 reply = await self._once(call, spec, repeatable)
         except UpstreamError as error:
             self._report(spec.name, error)
@@ -72,8 +73,9 @@ class SendStage:
             raise
         self._report(spec.name, None)
         reply.server = spec.name
+        call.note("answer", spec.name)
         if not reply.questions:
-            failed = bool(reply.error) or _says_error(reply.result)
+            failed = reply.failed = bool(reply.error) or _says_error(reply.result)
             self._tallies.count(spec.name, _tool(call), since, failed=False, tool_error=failed, user=call.scope.user)
             self._taught(call, not failed)
         return reply
@@ -89,8 +91,10 @@ class SendStage:
         reply: Reply | None = None
         try:
             if parked is not None:
+                call.note("send", "answers")
                 reply = await connection.resume(parked, call.answers)
             else:
+                call.note("send", spec.name)
                 if call.caller.log_level and not connection.introduction.modern:
                     await _want_log(connection, call)
                 reply = await connection.request(_exchange(call, spec, connection, repeatable))

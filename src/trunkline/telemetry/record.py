@@ -1,0 +1,342 @@
+"""One record for each call: who called what, how it ended, how long it took, and its way through the stages."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from trunkline.errors import (
+    BusyError,
+    CancelledCallError,
+    HeldError,
+    InvalidArgumentsError,
+    RefusedError,
+    ServerRefusedError,
+    TrunklineError,
+    UnknownNameError,
+)
+from trunkline.model import Call, Reply
+from trunkline.tools.guidance import OWN
+from trunkline.tools.tokens import estimated
+from trunkline.wire.envelope import read_string
+from trunkline.wire.members import decode_object, read_members
+
+Outcome = Literal["running", "answered", "tool-error", "failed", "refused", "cancelled", "asked"]
+OUTCOMES: tuple[Outcome, ...] = ("answered", "tool-error", "failed", "refused", "cancelled", "asked")
+
+BATCH = 64
+"""Calls that end before they are looked at together."""
+PAUSE = 0.1
+"""Seconds after which they are, however few they are."""
+HELD = 256 * 2**10
+"""Bytes of their answers that may wait for that."""
+LOOKED_AT = 64 * 2**10
+"""Bytes of an answer in which its outcome is looked for: what asks, or says that Trunkline refused, is short."""
+LONGEST = 300
+"""Characters that are kept of a name or an error."""
+
+Step = tuple[str, str, float]
+"""What a stage noted: what, how, and how many seconds after the call began."""
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """What is kept of a call; never its arguments or its answer."""
+
+    id: str
+    """Sorts by when the call began."""
+    time: float
+    """When it began, in seconds since the epoch."""
+    user: str
+    person: str
+    """The user, told from all others who ever had the name."""
+    key: str
+    thread: str
+    profile: str
+    program: str
+    client: str
+    """What the caller calls itself."""
+    method: str
+    name: str
+    """What was called, by the name that callers see; empty for an address that no list shows."""
+    server: str
+    """Who answered, or would have; empty where that was not found out."""
+    tool: str
+    """The server's own name for the tool; empty for what is no tool."""
+    listed: bool
+    """Whether its server lists it: others may be any text."""
+    outcome: Outcome = "running"
+    seconds: float = 0.0
+    code: int = 0
+    """The JSON-RPC code of an error."""
+    error: str = ""
+    """What went wrong, in our words: what servers say may hold anything."""
+    bytes_in: int = 0
+    bytes_out: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    """About how many tokens of a model's context the answer takes."""
+    cost: float = 0.0
+    """What the tool is said to cost."""
+    digest: str = ""
+    """Of the arguments, where there is an audit."""
+    trace: str = ""
+    path: Sequence[Step] = ()
+    audited: bool = False
+    """The tool is marked: its calls must be in the audit."""
+
+
+@dataclass(slots=True)
+class Running:
+    """A call that has not ended, or of which no record was made yet."""
+
+    number: int
+    call: Call
+    time: float
+    since: float
+    reply: Reply | None = None
+    error: BaseException | None = None
+    seconds: float = -1.0
+    """How long it took; less than 0 while it runs."""
+    notes: Sequence[Step] | None = None
+    """What was noted until its end: when a call is resumed, it begins a new list."""
+
+
+Reader = Callable[[Sequence[CallRecord]], None]
+"""Takes records of calls that ended, a few at a time."""
+Digest = Callable[[bytes], str]
+
+
+class Records:
+    """Knows which calls run, and tells readers of those that ended: behind the calls, not within them."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time, timer: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._timer = clock, timer
+        self.live: dict[int, Running] = {}
+        """Calls that run."""
+        self.readers: tuple[Reader, ...] = ()
+        self.started: Callable[[CallRecord], None] | None = None
+        """Told of each call that begins, while somebody watches."""
+        self.digest: Digest | None = None
+        """What becomes of arguments where there is an audit."""
+        self._node = secrets.token_hex(2)
+        self._numbers = itertools.count(1)
+        self._ended: list[Running] = []
+        self._held = 0
+        self._later: asyncio.TimerHandle | None = None
+        self._weights = Weights()
+
+    def begin(self, call: Call) -> Running:
+        """A call comes in."""
+        running = Running(next(self._numbers), call, self._clock(), self._timer())
+        call.notes = [("resumed", "", running.since)] if call.parked is not None else []
+        self.live[running.number] = running
+        if self.started is not None:
+            self.started(self._record(running))
+        return running
+
+    def end(self, running: Running, reply: Reply | None, error: BaseException | None) -> None:
+        """It ended, by a reply or an error; readers hear of it in a moment."""
+        running.seconds = self._timer() - running.since
+        running.reply, running.error, running.notes = reply, error, running.call.notes
+        del self.live[running.number]
+        ended = self._ended
+        ended.append(running)
+        self._held += len(running.call.raw_params) + (len(reply.result) if reply is not None else 0)
+        if len(ended) >= BATCH or self._held > HELD:
+            self.drain()
+        elif self._later is None:
+            self._later = asyncio.get_running_loop().call_later(PAUSE, self.drain)
+
+    def drain(self) -> None:
+        """Let readers have what ended until now."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        ended, self._ended, self._held = self._ended, [], 0
+        if ended:
+            records = [self._record(running) for running in ended]
+            for reader in self.readers:
+                reader(records)
+
+    def running(self) -> Iterator[CallRecord]:
+        """The calls that run, as far as they are, the latest first."""
+        return (self._record(running) for running in reversed(self.live.values()))
+
+    def _record(self, running: Running) -> CallRecord:
+        call, entry, reply = running.call, running.call.entry, running.reply
+        notes = running.notes if running.notes is not None else call.notes or ()
+        scope, listed = call.scope, entry is not None and bool(entry.definition)
+        arguments = call.params.get("arguments", b"")
+        record = CallRecord(
+            f"{int(running.time * 1000):011x}{self._node}{running.number & 0xFFFFFF:06x}",
+            running.time,
+            scope.user,
+            scope.person,
+            scope.key,
+            scope.thread,
+            scope.profile,
+            scope.program,
+            _client(call.caller.client_info) if call.caller.client_info else "",
+            call.method,
+            call.name[:LONGEST] if listed or call.method in _NAMED else "",
+            (reply.server if reply is not None else "") or call.server,
+            entry.name if entry is not None and call.method == "tools/call" else "",
+            listed,
+            seconds=running.seconds if running.seconds >= 0 else self._timer() - running.since,
+            bytes_in=len(arguments),
+            path=[(what, how, when - running.since) for what, how, when in notes],
+        )
+        if entry is not None:
+            record.audited = entry.annotations.audit_required is True
+        if b"traceparent" in (about := call.params.get("_meta", b"")):
+            record.trace = _trace(about)
+        if running.seconds >= 0:
+            self._finish(record, running, arguments)
+        return record
+
+    def _finish(self, record: CallRecord, running: Running, arguments: bytes) -> None:
+        """Say how it ended."""
+        call, reply = running.call, running.reply
+        if reply is None:
+            record.outcome, record.code, record.error = _failure(running.error)
+        else:
+            record.outcome = _outcome(reply)
+            record.bytes_out = len(reply.result) or len(reply.error)
+            if reply.error:
+                record.code = _code(reply.error)
+                record.error = "The server answered with an error."
+        if self.digest is not None and arguments:
+            record.digest = self.digest(arguments)
+        weight = self._weights.of(record.server, record.tool or record.method)
+        record.tokens_in = weight.tokens_in(arguments) if arguments else 0
+        if reply is not None and reply.result:
+            record.tokens_out = weight.tokens_out(reply.result)
+        if record.outcome in ("answered", "tool-error") and call.entry is not None:
+            record.cost = call.entry.annotations.cost_hint or 0.0
+
+
+class Weights:
+    """How many tokens the bytes of a tool's calls make: looked at now and then, as it takes long and changes little."""
+
+    MOST = 10_000
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[str, str], Weight] = {}
+
+    def of(self, server: str, tool: str) -> Weight:
+        """The weight of a tool."""
+        found = self._of.get((server, tool))
+        if found is None:
+            if len(self._of) >= self.MOST:
+                self._of.clear()
+            found = self._of[server, tool] = Weight()
+        return found
+
+
+class Weight:
+    """Tokens for each byte, in both directions."""
+
+    __slots__ = ("_given", "_taken", "_turn")
+    FIRST, EVERY, HEAD = 4, 32, 4096
+
+    def __init__(self) -> None:
+        self._turn, self._given, self._taken = 0, 0.0, 0.0
+
+    def tokens_in(self, arguments: bytes) -> int:
+        """About how many tokens arguments take."""
+        if self._turn < self.FIRST or self._turn % self.EVERY == 0:
+            self._given = _ratio(arguments, self._given)
+        return round(len(arguments) * self._given)
+
+    def tokens_out(self, result: bytes) -> int:
+        """About how many tokens an answer takes."""
+        self._turn += 1
+        if self._turn <= self.FIRST or self._turn % self.EVERY == 0:
+            self._taken = _ratio(result, self._taken)
+        return round(len(result) * self._taken)
+
+
+def _ratio(text: bytes, known: float) -> float:
+    head = text[: Weight.HEAD]
+    found = estimated(head) / len(head)
+    return (known + found) / 2 if known else found
+
+
+def _outcome(reply: Reply) -> Outcome:
+    if reply.questions:
+        return "asked"
+    if reply.error:
+        return "failed"
+    if reply.failed:
+        return "tool-error"
+    if len(reply.result) <= LOOKED_AT:
+        if not reply.server and b'"isError"' in reply.result:
+            return _own_failure(reply.result)
+        if b"input_required" in reply.result and read_members(reply.result).get("resultType") == b'"input_required"':
+            return "asked"
+    return "answered"
+
+
+def _own_failure(result: bytes) -> Outcome:
+    """How an answer of ours ended that may say that it failed."""
+    members = read_members(result)
+    if members.get("isError") != b"true":
+        return "answered"
+    return "refused" if b"cancelled" in members.get("_meta", b"") and _cancelled(members["_meta"]) else "tool-error"
+
+
+def _cancelled(about: bytes) -> bool:
+    """Whether a person did not agree, or nobody could be asked."""
+    return decode_object(about).get(OWN + "cancelled") is True
+
+
+def _failure(error: BaseException | None) -> tuple[Outcome, int, str]:
+    match error:
+        case asyncio.CancelledError() | CancelledCallError():
+            return "cancelled", CancelledCallError.code, ""
+        case ServerRefusedError():
+            return "failed", error.code, "The server answered with an error."
+        case HeldError() | UnknownNameError() | InvalidArgumentsError() | RefusedError() | BusyError():
+            return "refused", error.code, _words(error)
+        case TrunklineError():
+            return "failed", error.code, _words(error)
+        case _:
+            return "failed", TrunklineError.code, "Trunkline failed; its log says why."
+
+
+def _words(error: TrunklineError) -> str:
+    return error.message[:LONGEST]
+
+
+def _code(error: bytes) -> int:
+    found = re.search(rb'"code"\s*:\s*(-?[0-9]{1,9})', error[:LOOKED_AT])
+    return int(found[1]) if found else 0
+
+
+@lru_cache(maxsize=256)
+def _client(info: bytes) -> str:
+    """What a caller calls itself, and its version."""
+    try:
+        members = read_members(info)
+    except ValueError:
+        return ""
+    parts = [read_string(members.get(name, b"")) for name in ("name", "version")]
+    return " ".join(part for part in parts if part)[:LONGEST]
+
+
+def _trace(about: bytes) -> str:
+    """The id of the trace that a caller says its call belongs to."""
+    found = _PARENT.search(about)
+    return found[1].decode() if found else ""
+
+
+_PARENT = re.compile(rb'"traceparent"\s*:\s*"[0-9a-f]{2}-([0-9a-f]{32})-')
+_NAMED = ("tools/call", "prompts/get")
