@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 from yarl import URL
 
+from tests.gateway.test_console_session import Browser
 from tests.harness import gateway
 from tests.install.test_services import Endpoint, endpoint
 from tests.tenancy.oauth.provider import provider
@@ -37,6 +38,7 @@ FITTING: dict[str, Json] = {
     "WantedClone": {"id": "t9"},
     "WantedCall": {"arguments": {}},
     "Decision": {},
+    "WantedSession": {"key": "x"},
 }
 """A body of each type that is taken."""
 
@@ -86,7 +88,8 @@ async def test_every_route_is_described_with_all_it_takes(tmp_path: Path, http: 
         assert ("content" in one["responses"][str(route.status)]) == (route.status != 204)
         assert ("401" in one["responses"]) == (one.get("security") != [])
     assert len({one["operationId"] for one in operations.values()}) == len(operations)
-    assert [path for (_, path), one in operations.items() if one.get("security") == []] == [PATH + "openapi.json"]
+    public = {(method, path) for (method, path), one in operations.items() if one.get("security") == []}
+    assert public == {one for one in PUBLIC if one[1].startswith(PATH)} | {("POST", PATH + "session")}
     for ref in parts_of(told, "$ref"):
         found = told
         for name in ref.removeprefix("#/").split("/"):
@@ -107,7 +110,8 @@ async def test_what_is_answered_is_as_described(
         await far.hub.mount(notes("n", "far"))
         endpoint.services = [endpoint.service("sea")]
         told = await description(opened, http)
-        own = Admin(opened, http, await admin.key("ana"))
+        key = await admin.key("ana")
+        own = Admin(opened, http, key)
         key_id = (await own("POST", "keys", {}))[1]["id"]
         checked: set[tuple[str, str]] = set()
 
@@ -129,6 +133,12 @@ async def test_what_is_answered_is_as_described(
             checked.add((method, route))
             return answer
 
+        await check(own, "POST", "session", {"key": key})
+        browser = Browser(opened, http)
+        await browser.sign_in(key)
+        assert (await browser("DELETE", "session"))[0] == 204
+        checked.add(("DELETE", "session"))
+        await check(own, "GET", "me")
         await check(own, "POST", "servers", {"name": "far", "url": far.url, "tags": ["a"]})
         await check(own, "PATCH", "servers/{name}", {"description": "d"})
         await check(own, "PATCH", "servers/{name}/tools/{tool}", {"tags": ["a"], "input_examples": [{"a": 1}]})
@@ -226,6 +236,7 @@ def doors(opened: Gateway) -> list[tuple[str, str]]:
 METADATA = "/.well-known/oauth-protected-resource"
 PUBLIC = {
     ("GET", PATH + "openapi.json"),
+    ("GET", PATH + "me"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", METADATA),
@@ -293,7 +304,7 @@ async def test_of_another_users_things_nothing_is_seen_or_changed_on_any_route(
                 status, told = await eve(route.method, path + query, body)
                 assert "canary" not in str(told), (route, told)
                 assert not hers or status in (403, 404), (route, query, told)
-                changes = route.method != "GET" and not route.path.endswith("/call")
+                changes = route.method != "GET" and not route.public and route.needs != "any key"
                 if changes and who != "member" and not (who == "narrow key" and route.parts[0] == "threads"):
                     assert status == 403, (route, told)
 

@@ -79,6 +79,10 @@ class GatewayConfig:
     """Seconds after which an idle session ends."""
     replay_events: int = 500
     """Events kept for each session, so that a caller that lost its stream can resume it."""
+    console_idle: float = 3600.0
+    """Seconds after which a browser that nobody uses is signed out of the console."""
+    console_longest: float = 43200.0
+    """Seconds after which a browser is signed out of the console in any case."""
     question_timeout: float = 300.0
     """Seconds a caller has to answer a server's question."""
     max_parked: int = 1000

@@ -13,9 +13,21 @@ from trunkline.callers import Edge
 from trunkline.config.options import Config, GatewayConfig
 from trunkline.errors import RefusedError, StoreError, TokenRefusedError, TrunklineError, UnreachableError
 from trunkline.gateway import callback, local_api, pages, resource
-from trunkline.gateway.api import connections, discovery, openapi, people, review, servers, status, threads, tools
+from trunkline.gateway.api import (
+    connections,
+    discovery,
+    openapi,
+    people,
+    review,
+    servers,
+    session,
+    status,
+    threads,
+    tools,
+)
 from trunkline.gateway.api.routes import PATH as API
 from trunkline.gateway.api.routes import Api, error_body
+from trunkline.gateway.cookie import Cookies
 from trunkline.gateway.guard import Guard
 from trunkline.gateway.mcp.asking import Asking
 from trunkline.gateway.mcp.errors import error_of, status_of
@@ -32,6 +44,7 @@ from trunkline.model import Call, State
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.tenancy.issuers import Issuers
+from trunkline.tenancy.people import NOBODY
 from trunkline.tenancy.tenancy import Tenancy
 from trunkline.wire.envelope import Message, error_object, read_caller_message, read_params, read_string, write_error
 from trunkline.wire.era import LEGACY_VERSIONS
@@ -47,6 +60,8 @@ _NO_KEY = RefusedError(
     status=401,
     hint="Send a key of `trunkline key create`, or your identity provider's token, as `Authorization: Bearer`.",
 )
+_PAGES = (pages.PATH, callback.PATH, API)
+"""Where pages of our own send something."""
 _LEGACY = frozenset(version.encode() for version in LEGACY_VERSIONS)
 
 
@@ -60,6 +75,11 @@ class Doors:
         self.resource = Resource(base, self.issuers)
         tenancy.sign_ins.address = base
         self.pages = AnswerPages(base, self.guard.whose)
+        sessions = tenancy.console_sessions
+        sessions.idle, sessions.longest = gateway.console_idle, gateway.console_longest
+        sessions.issuers = lambda: config.issuers
+        self.cookies = Cookies(base, sessions)
+        self.address = base
         self.sessions = Sessions(
             most=gateway.max_sessions, idle=gateway.session_idle, question_timeout=gateway.question_timeout
         )
@@ -75,13 +95,14 @@ class App:
 
     def __init__(self, relay: Relay, gateway: GatewayConfig, doors: Doors, tasks: Tasks) -> None:
         self._relay, self._guard, self._pages = relay, doors.guard, doors.pages
-        self._issuers, self._resource = doors.issuers, doors.resource
+        self._issuers, self._resource, self._cookies = doors.issuers, doors.resource, doors.cookies
         self._subscribers = Subscribers(relay)
         lists = Lists(gateway.page_size, relay.savings)
         self._asking = Asking(relay)
         self._modern = ModernEdge(relay, lists, tasks, self._subscribers, self._asking)
         self.legacy = LegacyEdge(relay, gateway, doors.sessions, lists, tasks, self._subscribers)
         routes = [
+            *session.routes(relay, doors.guard, doors.cookies, doors.address, relay.config.issuers),
             *status.routes(relay),
             *servers.routes(relay),
             *connections.routes(relay),
@@ -98,7 +119,7 @@ class App:
 
     async def __call__(self, request: Request) -> None:
         try:
-            self._guard.check(request, same_origin=request.path.startswith((pages.PATH, callback.PATH)))
+            self._guard.check(request, same_origin=request.path.startswith(_PAGES))
             if request.path == "/mcp" or request.path.startswith("/mcp/"):
                 await self._mcp(request)
             elif request.path.startswith(pages.PATH):
@@ -116,6 +137,8 @@ class App:
         except RefusedError as error:
             if isinstance(error, TokenRefusedError):
                 self._refuse_token(request, error)
+            elif request.path.startswith(API):
+                request.answer(error.status, error_body(error), [JSON])
             else:
                 _refuse(request, error, b"")
         except asyncio.CancelledError:
@@ -130,10 +153,12 @@ class App:
         self.draining = True
         self._subscribers.drain()
 
-    async def _let_in(self, request: Request) -> bool:
+    async def _let_in(self, request: Request, or_nobody: bool = False) -> bool:
         """Note whose request it is, or refuse it: the one place where it is said whose call a call is."""
         try:
-            found = await self._guard.admit(request.headers, place_of(request.path))
+            found = await self._cookies.admit(request) if request.path.startswith(API) else None
+            request.by_cookie = found is not None
+            found = found or await self._guard.admit(request.headers, place_of(request.path))
         except TokenRefusedError as error:
             self._refuse_token(request, error)
             return False
@@ -141,6 +166,8 @@ class App:
             body = error_body(error) if request.path.startswith(API) else error_object(error.code, str(error))
             request.answer(503, body, [(b"retry-after", b"1"), JSON])
             return False
+        if found is None and or_nobody and b"authorization" not in request.headers:
+            found = NOBODY
         if found is None:
             self._refuse_token(request, _NO_KEY)
             return False

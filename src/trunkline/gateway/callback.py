@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from html import escape
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
 from trunkline.errors import RefusedError
+from trunkline.gateway.cookie import cookies_of, set_cookie
 from trunkline.gateway.pages import PAGE, page_of
 from trunkline.gateway.request import JSON, Headers, Request
 from trunkline.identity import unit_name
@@ -38,7 +38,7 @@ async def answer(sign_ins: SignIns, whose: Whose, request: Request) -> None:
             raise RefusedError("There is nothing here.", status=404, hint="`public_url` has to be an https address.")
         request.answer(200, msgspec.json.encode(document), [JSON, (b"cache-control", b"max-age=3600")])
         return
-    problem = await sign_ins.finish(_query(request.url.partition(b"?")[2]), _cookies(request))
+    problem = await sign_ins.finish(_query(request.url.partition(b"?")[2]), cookies_of(request))
     if problem:
         body = f"<p>{escape(problem)}</p><p>Go back to where you came from, and begin again.</p>"
         request.answer(400, page_of("Not signed in", body), PAGE)
@@ -63,9 +63,8 @@ async def _gate(sign_ins: SignIns, whose: Whose, request: Request) -> None:
         request.answer(403, _form(found, "This is for somebody else, or the key is wrong."), PAGE)
     else:
         name, value = found.cookie
-        safe = "; Secure" if name.startswith("__Host-") else ""
-        cookie = f"{name}={value}; Path=/; Max-Age=600; HttpOnly; SameSite=Lax{safe}".encode()
-        passed: Headers = [*PAGE, (b"set-cookie", cookie)]
+        cookie = set_cookie(name, value, 600, secure=name.startswith("__Host-"), same_site="Lax")
+        passed: Headers = [*PAGE, cookie]
         if request.method == "GET":
             request.answer(302, b"", [*passed, (b"location", found.url.encode())])
             return
@@ -99,11 +98,3 @@ def _pairs(text: bytes) -> list[tuple[str, str]]:
         return parse_qsl(text.decode("ascii"), keep_blank_values=True, max_num_fields=50)
     except ValueError:
         return []
-
-
-def _cookies(request: Request) -> dict[str, str]:
-    try:
-        sent = SimpleCookie(request.headers.get(b"cookie", b"").decode("latin-1"))
-    except CookieError:
-        return {}
-    return {name: one.value for name, one in sent.items()}

@@ -46,6 +46,7 @@ class Request:
         "admission",
         "answered",
         "body",
+        "by_cookie",
         "headers",
         "local",
         "method",
@@ -71,6 +72,8 @@ class Request:
         """Whose request it is, once that is known."""
         self.admission = ANYONE
         """What let its caller in."""
+        self.by_cookie = False
+        """Whether that is a cookie of the console."""
         self.local = False
         """Whether a command of whoever runs the gateway sent it."""
         self.patience = 0.0

@@ -95,6 +95,19 @@ STEPS: tuple[str, ...] = (
         until BIGINT NOT NULL
     );
     """,
+    # 5: browsers that are signed in to the console
+    """
+    CREATE TABLE console_sessions (
+        id TEXT PRIMARY KEY,
+        owner TEXT NOT NULL REFERENCES users (name) ON DELETE CASCADE,
+        key_id TEXT NOT NULL,
+        issued TEXT NOT NULL,
+        created BIGINT NOT NULL,
+        seen BIGINT NOT NULL,
+        digest {bytes} NOT NULL
+    );
+    CREATE INDEX console_sessions_owner ON console_sessions (owner);
+    """,
 )
 NEWEST = len(STEPS)
 VAULT = 3

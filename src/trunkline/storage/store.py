@@ -68,7 +68,7 @@ class Change:
 
     revision: int
     noun: str
-    """`user`, `key`, `server`, `thread` or `credential`."""
+    """`user`, `key`, `server`, `thread`, `credential` or `session`."""
     owner: str
     name: str
     own: bool = False

@@ -64,6 +64,8 @@ class Issued:
 
 ANYONE = Admission(EVERYONE)
 """Nobody asks who it is."""
+NOBODY = Admission(Scope(role="nobody"))
+"""Who has no key, at a door where that is no reason to be turned away."""
 
 Changed = Callable[[str, str, Scope | None], None]
 """Told whom a key lets in now, by user and id: nobody, or somebody with other rights. Without an id: every key."""
@@ -112,6 +114,12 @@ class People:
         return admission
 
     async def admit_issued(self, token: bytes, issued: Issued) -> Admission:
+        """Let in whom a token means, as `take_in` does, and remember the token."""
+        admission = await self.take_in(issued)
+        _remember(self._admitted, hashlib.sha256(token).digest(), admission, REMEMBERED)
+        return admission
+
+    async def take_in(self, issued: Issued) -> Admission:
         """Let in a user of an issuer, who is noted when first seen; TokenRefusedError when they may nothing here."""
         store = await self._store()
         user = await stored.find_user(store, issued.user)
@@ -126,9 +134,12 @@ class People:
         if user is None or role == "blocked":
             raise TokenRefusedError("This user is blocked here.", status=403, hint="Ask whoever runs the gateway.")
         _remember(self._issued, user.name, user, REMEMBERED)
-        admission = _issued_admission(replace(user, role=role), issued)
-        _remember(self._admitted, hashlib.sha256(token).digest(), admission, REMEMBERED)
-        return admission
+        return _issued_admission(replace(user, role=role), issued)
+
+    async def admission_of(self, user: str, id: str) -> Admission | None:
+        """Whom a key lets in that was shown before, by its id; `None` when nobody any more."""
+        found = await stored.find_key(await self._store(), id)
+        return await self._admission(found[0]) if found is not None and found[0].user == user else None
 
     def forget_issuer(self, issuer: str) -> None:
         """Have tokens of an issuer checked anew, each when it is sent again."""
@@ -140,10 +151,12 @@ class People:
         found = await stored.find_key(store, id)
         if found is None or not hmac.compare_digest(found[1], self._keys.digest(token)):
             return None
-        key, _ = found
+        return await self._admission(found[0])
+
+    async def _admission(self, key: Key) -> Admission | None:
         if key.expires and key.expires <= now():
             return None
-        user = await stored.find_user(store, key.user)
+        user = await stored.find_user(await self._store(), key.user)
         scope = scope_of(user, key) if user is not None else None
         return Admission(scope, key.expires / 1000) if scope is not None else None
 

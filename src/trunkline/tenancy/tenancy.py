@@ -14,6 +14,7 @@ from trunkline.config.tenancy import StoreConfig
 from trunkline.errors import StoreError
 from trunkline.storage.store import Change, Place, Store, open_store, place_of
 from trunkline.tasks import Tasks, open_tasks
+from trunkline.tenancy.console_sessions import ConsoleSessions
 from trunkline.tenancy.credentials import Vault
 from trunkline.tenancy.keys import KeyMaker
 from trunkline.tenancy.people import People
@@ -42,7 +43,9 @@ class Tenancy:
         self._stack = AsyncExitStack()
         self.vault = Vault(self.store, lambda: self.is_open, self.master_key)
         self.sign_ins = SignIns(self.vault, self.store, lambda: self.is_open, tasks)
-        self.people = People(self.store, lambda: self.is_open, KeyMaker(lambda: self._pepper))
+        keys = KeyMaker(lambda: self._pepper)
+        self.people = People(self.store, lambda: self.is_open, keys)
+        self.console_sessions = ConsoleSessions(self.store, lambda: self.is_open, self.people, keys)
         self.threads = Threads(self.store, lambda: self.is_open)
         self.servers = Servers(self.store, lambda: self.is_open, self.vault, lambda: self._master, os.environ)
         self.rotation = Rotation(self.store, self.vault, self.servers)
@@ -92,6 +95,7 @@ class Tenancy:
         self.threads.follow(changes)
         await self.people.follow(changes)
         await self.sign_ins.follow(changes)
+        await self.console_sessions.follow(changes)
         for listener in self._listeners:
             await listener(changes)
 

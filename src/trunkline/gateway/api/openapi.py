@@ -50,7 +50,7 @@ def route(routes: list[Route]) -> Route:
     async def run(ask: Ask) -> Given:
         return Given(description([*routes, own]))
 
-    own = Route("GET", "openapi.json", "This description", run, gives=dict[str, Any], public=True)
+    own = Route("GET", "openapi.json", "This description", run, gives=dict[str, Any], public="to all")
     return own
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 from urllib.parse import parse_qsl, unquote
@@ -18,6 +18,7 @@ from trunkline.errors import (
     NotFoundError,
     RefusedError,
     StoreError,
+    TokenRefusedError,
     TrunklineError,
     UnknownNameError,
     UpstreamError,
@@ -31,6 +32,9 @@ PAGE = 100
 LONGEST_PAGE = 1000
 
 T = TypeVar("T")
+
+LetIn = Callable[[Request, bool], Awaitable[bool]]
+"""Notes whose a request is, or refuses it; with `True`, one of nobody's is taken as well."""
 
 
 class Body(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
@@ -48,6 +52,14 @@ class Ask:
     body: Any
     if_match: int = 0
     """The version that the caller saw, where it said one."""
+    sent: Request | None = None
+    """What it came in; a command that asks the store itself sends none."""
+
+    @property
+    def request(self) -> Request:
+        """What it came in, for a route that is of the gateway alone."""
+        assert self.sent is not None, "only the gateway has such routes"
+        return self.sent
 
     @property
     def limit(self) -> int:
@@ -76,6 +88,7 @@ class Given:
     status: int = 200
     version: int = 0
     """The version of what is shown; two who change it at once are told apart by it."""
+    headers: Headers = field(default_factory=list[tuple[bytes, bytes]])
 
 
 def page(items: list[Any], limit: int, key: Callable[[Any], str], name: str) -> dict[str, Any]:
@@ -102,8 +115,8 @@ class Route:
     query: tuple[str, ...] = ()
     versioned: bool = False
     """It takes `If-Match`."""
-    public: bool = False
-    """It wants no key."""
+    public: Literal["", "to all", "to all who come"] = ""
+    """It wants no key; `to all who come` says more to who has one."""
     needs: Literal["", "any key", "a key that writes", "a whole key"] = ""
     """What key it is done with; unless said, looking is for any, and changing for one that may do all its user may."""
 
@@ -139,18 +152,21 @@ class Api:
     def __init__(self, routes: list[Route]) -> None:
         self.routes = routes
 
-    async def __call__(self, request: Request, let_in: Callable[[Request], Awaitable[bool]]) -> None:
+    async def __call__(self, request: Request, let_in: LetIn) -> None:
         """Answer one request below `/api/v1/`; `let_in` notes whose it is, or refuses it."""
-        found = self._at(_split(request)[0])
-        if not (found and found[0][0].public) and not await let_in(request):
+        route = self._route(request)
+        public = route.public if route is not None else ""
+        if public != "to all" and not await let_in(request, bool(public)):
             return
         try:
             given = await self._run(request)
+        except TokenRefusedError:
+            raise  # whoever let the caller in says how to be let in
         except TrunklineError as error:
             status, headers = status_of(error)
             request.answer(status, error_body(error), [JSON, *headers])
             return
-        headers: Headers = [JSON, (b"cache-control", b"no-store")]
+        headers: Headers = [JSON, (b"cache-control", b"no-store"), *given.headers]
         if given.version:
             headers.append((b"etag", b'"%d"' % given.version))
         body = b"" if given.body is None else msgspec.json.encode(given.body)
@@ -159,11 +175,12 @@ class Api:
     async def _run(self, request: Request) -> Given:
         path, query = _split(request)
         route, names = self.find(request.method, path)
-        route.check(request.scope)
+        if not route.public:
+            route.check(request.scope)
         asked = _query(query, route)
         body = _body(request, route.body) if route.body is not None else None
         version = _version(request.headers.get(b"if-match", b"")) if route.versioned else 0
-        return await route.run(Ask(request.scope, names, asked, body, version))
+        return await route.run(Ask(request.scope, names, asked, body, version, request))
 
     def find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
         """The route of a method and a path below `/api/v1/`, and what it names there."""
@@ -174,6 +191,10 @@ class Api:
         if not fitting:
             raise RefusedError(f"There is nothing to {method} here.", status=405)
         return fitting[0]
+
+    def _route(self, request: Request) -> Route | None:
+        method = "GET" if request.method == "HEAD" else request.method
+        return next((route for route, _ in self._at(_split(request)[0]) if route.method == method), None)
 
     def _at(self, path: str) -> list[tuple[Route, dict[str, str]]]:
         parts = tuple(unquote(part) for part in path.split("/"))
