@@ -296,7 +296,7 @@ async def test_the_page_lets_nothing_in_and_is_kept_nowhere(tmp_path: Path, http
 
     for response in shown:
         assert response.headers["cache-control"] == "no-store"
-        assert response.headers["referrer-policy"] == "no-referrer"
+        assert response.headers["referrer-policy"] == "same-origin"
         assert response.headers["x-content-type-options"] == "nosniff"
         policy = response.headers["content-security-policy"]
         assert "default-src 'none'" in policy

@@ -31,7 +31,8 @@ MOST = 1000
 PAGE: Headers = [
     (b"content-type", b"text/html; charset=utf-8"),
     (b"cache-control", b"no-store"),
-    (b"referrer-policy", b"no-referrer"),
+    # By `no-referrer` a browser sends our own forms as from nowhere (`Origin: null`).
+    (b"referrer-policy", b"same-origin"),
     (b"x-content-type-options", b"nosniff"),
     (
         b"content-security-policy",
