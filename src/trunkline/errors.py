@@ -24,6 +24,10 @@ class ConfigError(TrunklineError):
     """The configuration cannot be used as it is."""
 
 
+class AddressTakenError(ConfigError):
+    """Somebody else listens there, or may not; another port may do."""
+
+
 class ManifestError(TrunklineError):
     """A manifest cannot be used as it is; nothing of it was run."""
 

@@ -8,7 +8,7 @@ import dataclasses
 import sys
 import time
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -17,6 +17,7 @@ from trunkline.cli.console import print_json, print_table, say
 from trunkline.cli.main import OK, UNREACHABLE, Commands
 from trunkline.cli.open import config_to_look_at, only, run, running_gateway
 from trunkline.config.options import Config
+from trunkline.errors import AddressTakenError
 from trunkline.workers import in_thread
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def _connections(options: argparse.Namespace) -> int:
         for one in found:
             print(one["server"])
     else:
-        rows = [[one["server"], one["state"], one["issuer"], _lasts(one)] for one in found]
-        print_table(("server", "state", "at", "lasts"), rows)
+        rows = [[one["server"], one["state"], one.get("account", ""), one["issuer"], _lasts(one)] for one in found]
+        print_table(("server", "state", "as", "at", "lasts"), rows)
         if not found:
             say("Nobody is signed in to a server. Sign in: `trunkline login SERVER`.")
     return OK
@@ -109,8 +110,17 @@ async def _gateway(config: Config, server: str = "") -> AsyncGenerator[Running]:
     from trunkline.gateway.serve import open_gateway
 
     alone = only(config, server) if server in config.servers else dataclasses.replace(config, servers={}, groups={})
-    here = dataclasses.replace(alone.gateway, host="127.0.0.1", port=0, public_url="")
-    async with open_gateway(dataclasses.replace(alone, gateway=here)) as opened:
+
+    def at(port: int) -> Config:
+        here = dataclasses.replace(alone.gateway, host="127.0.0.1", port=port, public_url="")
+        return dataclasses.replace(alone, gateway=here)
+
+    async with AsyncExitStack() as stack:
+        try:
+            # Where the gateway would be: authorization servers know a client by the address it is sent back to.
+            opened = await stack.enter_async_context(open_gateway(at(config.gateway.port)))
+        except AddressTakenError:
+            opened = await stack.enter_async_context(open_gateway(at(0)))
         yield Running(opened.url.removesuffix("/mcp"), opened.key, local=True)
 
 
@@ -172,7 +182,8 @@ async def _held(gateway: Running, options: argparse.Namespace) -> Json:
 
 
 def _until(held: Json) -> str:
-    return f" at {held['issuer']}; {_lasts(held)}" if held else ""
+    who = f" as {held['account']}" if held.get("account") else ""
+    return f"{who} at {held['issuer']}; {_lasts(held)}" if held else ""
 
 
 def _lasts(held: Json) -> str:

@@ -32,19 +32,19 @@ class SigningIn:
             raise NotFoundError(f"There is no server {name!r}.")
         return found
 
-    async def begin(self, scope: Scope, spec: ServerSpec) -> Begun | None:
+    async def begin(self, scope: Scope, spec: ServerSpec, *, by_operator: bool = False) -> Begun | None:
         """Begin a sign-in of a caller at a server; `None` when nothing is missing."""
         sign_in = self._sign_ins.authorize(spec, "")
         if sign_in is not None and not sign_in.challenge and not spec.oauth.for_machines:
             with suppress(TrunklineError):  # it only has to say what it wants
                 await self._fleet.pool.open(spec)
-        return await self._sign_ins.begin(spec, scope.user)
+        return await self._sign_ins.begin(spec, scope.user, by_operator=by_operator)
 
     async def needed(self, scope: Scope, spec: ServerSpec, error: AuthorizationNeededError) -> AuthorizationNeededError:
         """The error with the address where the caller's person signs in, where there is one."""
         if self._sign_ins.address and not error.url:
             with suppress(TrunklineError):
-                begun = await self._sign_ins.begin(spec, scope.user, by_call=True)
+                begun = await self._sign_ins.begin(spec, scope.user)
                 if begun is not None:
                     error.url, error.attempt = begun.url, begun.state
                     error.hint = f"Sign in, and try again: {begun.url}"

@@ -81,7 +81,7 @@ def _form(found: Gate, problem: str = "") -> bytes:
 
 
 def _about(found: Gate) -> str:
-    return f"A call of {escape(found.owner)} needs an account at {escape(unit_name(found.server))}."
+    return f"{escape(found.owner)} signs in to {escape(unit_name(found.server))}, for what they call here."
 
 
 def _query(text: bytes) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import Any
 from trunkline.config.options import Config
 from trunkline.config.reading import load
 from trunkline.config.secrets import Secrets
-from trunkline.errors import ConfigError, TrunklineError
+from trunkline.errors import AddressTakenError, TrunklineError
 from trunkline.gateway.announcement import announced, digest_of
 from trunkline.gateway.app import App, Doors, open_app
 from trunkline.gateway.guard import check_exposure
@@ -129,7 +129,7 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=2048, reuse_port=False)
     except OSError as error:
         hint = "Is Trunkline running already? Choose another with --port." if port else ""
-        raise ConfigError(f"Cannot listen on {host}:{port}: {error.strerror or error}.", hint=hint) from error
+        raise AddressTakenError(f"Cannot listen on {host}:{port}: {error.strerror or error}.", hint=hint) from error
 
 
 async def follow_file(hub: Hub, path: Path, flags: dict[str, Any], took_on: Callable[[str], None]) -> None:

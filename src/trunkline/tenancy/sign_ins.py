@@ -41,7 +41,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class Gate:
-    """What stands before a sign-in that a call began."""
+    """What stands before a sign-in of a user."""
 
     owner: str
     server: str
@@ -65,6 +65,8 @@ class Connected:
     """When the access token ends; 0 when that is not known. It is renewed if `renewable`."""
     renewable: bool = False
     reason: str = ""
+    account: str = ""
+    """Who signed in, as the authorization server calls them; empty where it does not say."""
 
 
 class SignIns:
@@ -136,11 +138,11 @@ class SignIns:
 
     # For people.
 
-    async def begin(self, spec: ServerSpec, user: str, *, by_call: bool = False) -> Begun | None:
+    async def begin(self, spec: ServerSpec, user: str, *, by_operator: bool = False) -> Begun | None:
         """Begin a sign-in of a user at a server; `None` when nothing is missing.
 
-        What was begun by a call leads to a page of ours first, where there are users: it passes through programs, and
-        whoever opens it must be the one it is for.
+        Where there are users its address leads to a page of ours first: whoever opens it must be the one it is for, or
+        somebody could have another sign in to what they themselves began. The operator is believed.
         """
         if self.authorize(spec, user) is None:
             why = "its headers have a credential already" if spec.url else "it is started here"
@@ -151,7 +153,7 @@ class SignIns:
                 f"There are users, and each signs in to {unit_name(spec.name)!r} for themselves.",
                 hint="Use the key of a user, or set `shared = true` in [servers.NAME.oauth].",
             )
-        return await self.flow.begin(spec, owner, self.sign_in(spec, owner), paged=by_call and bool(owner))
+        return await self.flow.begin(spec, owner, self.sign_in(spec, owner), paged=bool(owner) and not by_operator)
 
     async def gate(self, attempt: str) -> Gate | None:
         """The page before a sign-in: whom it is for, and where it leads; `None` when it is unknown or over."""

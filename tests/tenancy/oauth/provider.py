@@ -199,15 +199,23 @@ def server_of(one: Provider, **oauth: Any) -> dict[str, Any]:
 
 async def login(opened: Gateway, http: aiohttp.ClientSession, *, key: str = "", server: str = "git") -> dict[str, Any]:
     """Begin a sign-in."""
-    headers = {"authorization": f"Bearer {key}"} if key else {}
-    async with http.post(f"{base_of(opened)}/api/v1/servers/{server}/login", headers=headers) as answer:
+    async with http.post(f"{base_of(opened)}/api/v1/servers/{server}/login", headers=bearer(key)) as answer:
         return {"status": answer.status, **await answer.json()}
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def browsing() -> aiohttp.ClientSession:
+    """A browser of its own, which keeps cookies also of an address that is a number."""
+    return aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
 
 
 async def sign_in(opened: Gateway, http: aiohttp.ClientSession, *, key: str = "") -> tuple[int, str]:
     """Sign in as a person would, and wait until that is felt; the page they end at."""
     told = await login(opened, http, key=key)
-    async with http.get(told["url"]) as page:
+    async with browsing() as tab, tab.get(told["url"], headers=bearer(key)) as page:
         status, text = page.status, await page.text()
     if status == 200 and not key:
         await until(lambda: "whoami" in opened.hub.snapshot.tools)

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from tests.harness import TRUNKLINE, LegacyCaller, ModernCaller, gateway, until
-from tests.tenancy.oauth.provider import Provider, base_of, provider, server_of, sign_in
+from tests.tenancy.oauth.provider import Provider, base_of, login, provider, server_of, sign_in
 from tests.tenancy.test_people import Admin
 from trunkline.gateway.serve import Gateway
 
@@ -146,6 +146,12 @@ async def test_where_there_are_users_the_address_is_for_one_person_and_one_brows
         assert (status, "another browser" in told) == (400, True)
         assert (await visit(browser, behind))[0] == 400  # it is used
 
+        # Nor does an address lead past that page which was asked for over the admin API.
+        url = (await login(opened, other, key=keys["ana"]))["url"]
+        assert url.startswith(f"{base_of(opened)}/oauth/start/")
+        async with browser.post(url, data={"key": keys["eve"]}) as page:
+            assert page.status == 403
+
         url = await address()
         async with browser.get(url, headers={"authorization": f"Bearer {keys['ana']}"}) as page:
             assert (page.status, "close this page" in await page.text()) == (200, True)
@@ -172,17 +178,17 @@ async def test_login_prints_the_address_alone_waits_and_needs_no_gateway(
 ) -> None:
     async with provider() as one:
         (tmp_path / "config.json").write_text(json.dumps({"mcpServers": {"git": {"url": f"{one.url}/mcp"}}}))
-        login = await trunkline(tmp_path, "login", "git", "--no-browser")
-        assert login.stdout is not None
-        url = (await login.stdout.readline()).decode().strip()
+        running = await trunkline(tmp_path, "login", "git", "--no-browser")
+        assert running.stdout is not None
+        url = (await running.stdout.readline()).decode().strip()
         status, _ = await visit(http, url)
-        out, said = await login.communicate()
+        out, said = await running.communicate()
         listed = await trunkline(tmp_path, "connections", "--format", "json")
         [held] = json.loads((await listed.communicate())[0])["connections"]
         logout = await trunkline(tmp_path, "logout", "git")
         await logout.communicate()
 
-    assert (status, login.returncode, out) == (200, 0, b""), said
+    assert (status, running.returncode, out) == (200, 0, b""), said
     assert b"Signed in to 'git'" in said
     assert (held["server"], held["state"]) == ("git", "signed-in")
     assert "token" not in str(held).lower().replace("tokens", "")
@@ -195,9 +201,9 @@ async def test_login_ends_when_the_person_says_no(tmp_path: Path, http: aiohttp.
 
     async with provider(sent_back=refused) as one:
         (tmp_path / "config.json").write_text(json.dumps({"mcpServers": {"git": {"url": f"{one.url}/mcp"}}}))
-        login = await trunkline(tmp_path, "login", "git", "--no-browser")
-        assert login.stdout is not None
-        await visit(http, (await login.stdout.readline()).decode().strip())
-        _, said = await login.communicate()
+        running = await trunkline(tmp_path, "login", "git", "--no-browser")
+        assert running.stdout is not None
+        await visit(http, (await running.stdout.readline()).decode().strip())
+        _, said = await running.communicate()
 
-    assert (login.returncode, b"said no" in said) == (3, True), said
+    assert (running.returncode, b"said no" in said) == (3, True), said

@@ -36,6 +36,7 @@ class ShownConnection(TypedDict, total=False):
     state: str
     reason: str
     issuer: str
+    account: str
     scopes: list[str]
     since: float
     expires: float
@@ -92,7 +93,7 @@ class _Connections:
         scope, spec = await self._at(ask)
         if spec.oauth.shared:
             ask.require()
-        begun = await self._relay.signing_in.begin(scope, spec)
+        begun = await self._relay.signing_in.begin(scope, spec, by_operator=not ask.scope.user)
         told = {"url": begun.url, "attempt": begun.state} if begun is not None else {"state": SIGNED_IN}
         return Given(told)
 
@@ -144,6 +145,7 @@ def _shown(one: Connected) -> dict[str, object]:
         "state": one.state,
         **({"reason": one.reason} if one.reason else {}),
         "issuer": one.issuer,
+        **({"account": one.account} if one.account else {}),
         "scopes": list(one.scopes),
         "since": one.since,
         "expires": one.expires,

@@ -51,6 +51,8 @@ class Granted:
     refresh_token: str = field(default="", repr=False)
     scopes: tuple[str, ...] | None = None
     """What it is good for, where that was said."""
+    id_token: str = field(default="", repr=False)
+    """What the authorization server says of who signed in (OIDC)."""
 
 
 @dataclass
@@ -74,6 +76,14 @@ class TokenEndpoint:
                 continue
             return read_tokens(answer)
         raise GrantRefusedError("use_dpop_nonce")
+
+    async def introspect(self, token: str) -> Mapping[str, Any]:
+        """What the authorization server says of a token (RFC 7662), where it says anything to us."""
+        if not self.issuer.introspection_url:
+            return {}
+        fields, headers = self._authenticated({"token": token, "token_type_hint": "access_token"})
+        answer = await self.web.post(self.issuer.introspection_url, fields, headers, "introspection of tokens")
+        return answer.content if answer.status == 200 and answer.content.get("active") is True else {}
 
     async def revoke(self, token: str, kind: str) -> bool:
         """Have a token forgotten, where that can be asked for (RFC 7009)."""
@@ -121,13 +131,14 @@ def read_tokens(answer: Answer) -> Granted:
         raise LaterError("The token endpoint answered without a token.")
     if isinstance(kind, str) and kind.lower() not in ("bearer", "dpop", "n_a"):
         raise GrantRefusedError("a token of an unknown type")
-    refresh, scope = said.get("refresh_token"), said.get("scope")
+    refresh, scope, who = said.get("refresh_token"), said.get("scope"), said.get("id_token")
     return Granted(
         token,
         "DPoP" if isinstance(kind, str) and kind.lower() == "dpop" else "Bearer",
         lifetime_of(said.get("expires_in")),
         refresh if isinstance(refresh, str) else "",
         tuple(scope.split()) if isinstance(scope, str) and scope.strip() else None,
+        who if isinstance(who, str) else "",
     )
 
 

@@ -46,6 +46,8 @@ class Issuer:
     token_url: str = ""
     registration_url: str = ""
     revocation_url: str = ""
+    userinfo_url: str = ""
+    introspection_url: str = ""
     auth_methods: tuple[str, ...] = ()
     """How clients may prove who they are at the token endpoint; empty where it does not say."""
     scopes: tuple[str, ...] = ()
@@ -197,13 +199,16 @@ def _read(web: Web, said: Mapping[str, Any], issuer: str) -> Issuer:
         str(said["issuer"]),
         _http(authorization) if isinstance(authorization, str) and authorization else "",
         url("token_endpoint"),
-        url("registration_endpoint"),
-        url("revocation_endpoint"),
-        tuple(_texts(said, "token_endpoint_auth_methods_supported")),
-        tuple(_texts(said, "scopes_supported")),
-        said.get("authorization_response_iss_parameter_supported") is True,
-        said.get("client_id_metadata_document_supported") is True,
-        tuple(_texts(said, "dpop_signing_alg_values_supported")),
+        registration_url=url("registration_endpoint"),
+        revocation_url=url("revocation_endpoint"),
+        # What nothing depends on is checked when it is used.
+        userinfo_url=str(said.get("userinfo_endpoint") or ""),
+        introspection_url=str(said.get("introspection_endpoint") or ""),
+        auth_methods=tuple(_texts(said, "token_endpoint_auth_methods_supported")),
+        scopes=tuple(_texts(said, "scopes_supported")),
+        says_iss=said.get("authorization_response_iss_parameter_supported") is True,
+        takes_documents=said.get("client_id_metadata_document_supported") is True,
+        dpop_algorithms=tuple(_texts(said, "dpop_signing_alg_values_supported")),
     )
 
 

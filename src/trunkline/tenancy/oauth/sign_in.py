@@ -17,6 +17,7 @@ from trunkline.identity import unit_name
 from trunkline.storage import sign_ins as rows
 from trunkline.storage.credentials import CredentialName
 from trunkline.storage.store import now
+from trunkline.tenancy.oauth.account import account_of
 from trunkline.tenancy.oauth.grants import (
     GrantRefusedError,
     TokenEndpoint,
@@ -247,6 +248,7 @@ class Flow:
             scopes=attempt.scopes,
             key=attempt.key,
             since=time.time(),
+            account=await account_of(endpoint, granted),
         )
         vault = self._all.vault
         await save(vault, row.owner, row.server, made.renewed(granted))
@@ -295,6 +297,7 @@ class Flow:
                 one.expires,
                 bool(one.refresh_token),
                 one.problem,
+                one.account,
             )
             for server, one in found
             if one is not None

@@ -49,6 +49,8 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     key: str = ""
     """The private key that the tokens are bound to (DPoP)."""
     since: float = 0.0
+    account: str = ""
+    """Who signed in, as the authorization server calls them; empty where it does not say."""
     problem: str = ""
     """Why they are of no use any more: somebody has to sign in again."""
 
