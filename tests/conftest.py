@@ -56,6 +56,7 @@ SLOW = (
     "authoring/test_running.py",
     "docs",
     "call/tasks",
+    "tenancy/oauth/test_real_provider.py",
     "test_bench.py",
 )
 """What runs end to end, the longest first; `make check` leaves it out."""
