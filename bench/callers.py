@@ -30,6 +30,7 @@ ISSUER = "https://id.example.org/realms/corp"
 
 class Nowhere:
     closed = False
+    peer = ""
 
     def __init__(self) -> None:
         self.written = b""

@@ -31,6 +31,7 @@ TOKEN, OTHER = "abcdefgh-ijklmnop", "qrstuvwx-yz012345"
 
 class Nowhere:
     closed = False
+    peer = ""
 
     def write(self, data: bytes) -> None: ...
 

@@ -36,6 +36,7 @@ class Paper:
 
     def __init__(self) -> None:
         self.closed = False
+        self.peer = ""
         self.data = b""
 
     def write(self, data: bytes) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from trunkline.config.edge import EdgeSection
 from trunkline.config.records import CallsSection
 from trunkline.config.server import ServerSpec, TrustMode
 from trunkline.config.tenancy import DiscoverySection, IssuerSpec, LimitsSection, StoreConfig
@@ -42,7 +43,8 @@ class GatewayConfig:
     allowed_hosts: tuple[str, ...] = ()
     """Further `Host` names to accept, such as `mcp.example.org` or `mcp.example.org:8443`; loopback ones always are."""
     allowed_origins: tuple[str, ...] = ()
-    """Further web origins to accept, such as `https://app.example.org`; loopback ones always are."""
+    """Further web origins to accept, such as `https://app.example.org`, whose pages may then read what `/mcp` answers.
+    Requests from loopback ones are always accepted, but their pages read nothing unless they are named here."""
     namespace: Literal["auto", "always", "never"] = "auto"
     """`always` shows `server__tool`, `never` the bare name, `auto` prefixes as soon as there are two servers."""
     conflicts: Literal["namespace", "first-wins", "last-wins", "error"] = "namespace"
@@ -286,6 +288,7 @@ class Config:
     batcher: BatcherSection = field(default_factory=BatcherSection)
     limits: LimitsSection = field(default_factory=LimitsSection)
     calls: CallsSection = field(default_factory=CallsSection)
+    edge: EdgeSection = field(default_factory=EdgeSection)
     store: StoreConfig = field(default_factory=StoreConfig)
     home: Path = field(default_factory=lambda: default_home(os.environ))
     source: Path | None = None
@@ -302,6 +305,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "discovery": DiscoverySection,
     "limits": LimitsSection,
     "calls": CallsSection,
+    "edge": EdgeSection,
     "store": StoreConfig,
 }
 """Tables of the file that hold options of their own; each is a field of `Config`."""
@@ -324,5 +328,5 @@ def options(section: type[Any]) -> list[tuple[dataclasses.Field[Any], str]]:
     documents: dict[str, str] = {}
     for here, below in (pair for body in bodies for pair in itertools.pairwise(cast("ast.ClassDef", body).body)):
         if isinstance(here, ast.AnnAssign) and isinstance(here.target, ast.Name) and isinstance(below, ast.Expr):
-            documents[here.target.id] = str(cast("ast.Constant", below.value).value)
+            documents[here.target.id] = " ".join(str(cast("ast.Constant", below.value).value).split())
     return [(f, documents.get(f.name, "")) for f in dataclasses.fields(section) if f.name not in HIDDEN_FIELDS]

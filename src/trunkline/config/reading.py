@@ -16,6 +16,7 @@ import msgspec
 
 from trunkline.config import jsonc
 from trunkline.config.client_forms import COMMON_KEYS, common_form, is_client_file
+from trunkline.config.edge import check_web
 from trunkline.config.oauth import OAuthSpec
 from trunkline.config.options import HIDDEN_FIELDS, SECTIONS, Config, GroupSpec, ProfileSpec, RegistrySpec, default_home
 from trunkline.config.secrets import look_up
@@ -322,6 +323,7 @@ _MORE_THAN_0 = frozenset(
         "router.eject_seconds",
         "router.eject_error_rate",
         "batcher.max_wait",
+        "edge.timeout",
         "middleware.confirm_timeout",
         "search.limit",
         "search.budget",
@@ -342,6 +344,7 @@ def _in_range(section: Any, where: str) -> Any:
             raise ConfigError(f"{name} must be more than 0.")
         if value > 1 and name in _SHARES:
             raise ConfigError(f"{name} must be at most 1.")
+    check_web(section, where)
     return section
 
 

@@ -12,7 +12,7 @@ from trunkline.call.stages.entry import resolve
 from trunkline.callers import Edge
 from trunkline.config.options import Config, GatewayConfig
 from trunkline.errors import RefusedError, StoreError, TokenRefusedError, TrunklineError, UnreachableError
-from trunkline.gateway import callback, local_api, pages, resource
+from trunkline.gateway import callback, edge_proxy, local_api, pages, resource
 from trunkline.gateway.api import (
     connections,
     discovery,
@@ -28,6 +28,8 @@ from trunkline.gateway.api import (
 from trunkline.gateway.api.routes import PATH as API
 from trunkline.gateway.api.routes import Api, error_body
 from trunkline.gateway.cookie import Cookies
+from trunkline.gateway.cors import Cors
+from trunkline.gateway.edge_proxy import EdgeProxy
 from trunkline.gateway.guard import Guard
 from trunkline.gateway.mcp.asking import Asking
 from trunkline.gateway.mcp.errors import error_of, status_of
@@ -53,6 +55,8 @@ from trunkline.wire.meta import THREAD_MARK, is_modern, take_thread
 
 log = logging.getLogger("trunkline")
 
+METHODS = ("GET", "POST", "DELETE")
+"""What MCP is spoken with."""
 THREAD_HEADER = b"trunkline-thread"
 """Names the caller's thread, where its `_meta` does not."""
 _NO_KEY = RefusedError(
@@ -96,6 +100,8 @@ class App:
     def __init__(self, relay: Relay, gateway: GatewayConfig, doors: Doors, tasks: Tasks) -> None:
         self._relay, self._guard, self._pages = relay, doors.guard, doors.pages
         self._issuers, self._resource, self._cookies = doors.issuers, doors.resource, doors.cookies
+        self._cors = Cors(gateway.allowed_origins, METHODS, (THREAD_HEADER,)) if gateway.allowed_origins else None
+        self.edge_proxy = EdgeProxy(lambda: relay.config.edge, doors.guard, self._let_in)
         self._subscribers = Subscribers(relay)
         lists = Lists(gateway.page_size, relay.savings)
         self._asking = Asking(relay)
@@ -119,7 +125,16 @@ class App:
 
     async def __call__(self, request: Request) -> None:
         try:
+            if request.path == edge_proxy.PATH:
+                self._guard.check(request, any_origin=True)
+                if self.draining:
+                    request.answer(503, b"", [(b"retry-after", b"1")])
+                    return
+                await self.edge_proxy(request)
+                return
             self._guard.check(request, same_origin=request.path.startswith(_PAGES))
+            if self._cors is not None and self._is_preflight(request, self._cors):
+                return
             if request.path == "/mcp" or request.path.startswith("/mcp/"):
                 await self._mcp(request)
             elif request.path.startswith(pages.PATH):
@@ -151,7 +166,16 @@ class App:
     def drain(self) -> None:
         """Take no new requests, and end the streams that never end by themselves."""
         self.draining = True
+        self.edge_proxy.end()
         self._subscribers.drain()
+
+    def _is_preflight(self, request: Request, cors: Cors) -> bool:
+        """Mark the answers to pages of other origins; whether a browser only asked what they may send."""
+        if not request.path.startswith(("/mcp", resource.PATH)) or not cors.mark(request):
+            return False
+        if request.method == "OPTIONS":
+            cors.answer_preflight(request)
+        return request.answered
 
     async def _let_in(self, request: Request, or_nobody: bool = False) -> bool:
         """Note whose request it is, or refuse it: the one place where it is said whose call a call is."""
@@ -190,6 +214,7 @@ class App:
 
         self.legacy.end(is_gone)
         self._subscribers.drain(is_gone)
+        self.edge_proxy.end(is_gone)
         if not key:
             self._asking.forget_user(user)
 
@@ -315,7 +340,11 @@ async def open_app(relay: Relay, gateway: GatewayConfig, doors: Doors) -> AsyncG
     """The application over a relay, with the tasks it needs."""
     async with open_tasks() as tasks:
         tasks.start(relay.keep_index(), name="index of tools")
-        yield App(relay, gateway, doors, tasks)
+        app = App(relay, gateway, doors, tasks)
+        try:
+            yield app
+        finally:
+            app.edge_proxy.close()
 
 
 def _same_rights(scope: Scope, now: Scope) -> bool:

@@ -69,10 +69,10 @@ class Guard:
         self._origins = frozenset(origin.lower().rstrip("/") for origin in gateway.allowed_origins)
         self._known: dict[bytes, bool] = {}
 
-    def check(self, request: Request, *, same_origin: bool = False) -> None:
+    def check(self, request: Request, *, same_origin: bool = False, any_origin: bool = False) -> None:
         """Refuse what somebody else's web page may have sent, and what two readers could read differently.
 
-        `same_origin` lets in what a page of our own sends.
+        `same_origin` lets in what a page of our own sends; with `any_origin`, somebody else looks at the origin.
         """
         headers = request.headers
         if request.repeated == b"authorization":
@@ -88,6 +88,8 @@ class Guard:
         if not known:
             raise RefusedError("This host name is not served here.", status=421, hint="See `allowed_hosts`.")
         origin = headers.get(b"origin")
+        if any_origin:
+            return
         if same_origin and origin is not None and origin.partition(b"://")[2] == host:
             return
         if origin is not None and not self._origin_allowed(origin.decode("latin-1")):
@@ -96,7 +98,7 @@ class Guard:
     def known(self, headers: Mapping[bytes, bytes], place: str) -> Admission | None:
         """Whose request it is, if nothing must be looked up for that; `None` when it must, or nobody is known."""
         token = headers.get(b"authorization")
-        if token is None or not (self._locked or self._people.anybody or self._issued):
+        if token is None or not self.knows_keys:
             return None if self.wants_key else ANYONE
         scheme, _, token = token.partition(b" ")
         if scheme.lower() != b"bearer":
@@ -131,6 +133,11 @@ class Guard:
         except TokenRefusedError:
             return None
         return found.scope.user if found is not None else None
+
+    @property
+    def knows_keys(self) -> bool:
+        """Whether there is any key or token that lets somebody in."""
+        return self._locked or self._people.anybody or self._issued
 
     @property
     def wants_key(self) -> bool:

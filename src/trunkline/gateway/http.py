@@ -242,6 +242,12 @@ class Connection(asyncio.Protocol):
         """Whether a request is being answered."""
         return self._current is not None
 
+    @property
+    def peer(self) -> str:
+        """The address at the other end."""
+        name = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return str(name[0]) if name else ""
+
     def write(self, data: bytes) -> None:
         """Send bytes as they are."""
         if self._transport is not None and not self.closed:

@@ -26,6 +26,11 @@ class Writer(Protocol):
 
     closed: bool
 
+    @property
+    def peer(self) -> str:
+        """The address at the other end."""
+        ...
+
     def write(self, data: bytes) -> None:
         """Send bytes as they are."""
         ...
@@ -48,6 +53,7 @@ class Request:
         "body",
         "by_cookie",
         "headers",
+        "lines",
         "local",
         "method",
         "path",
@@ -78,6 +84,8 @@ class Request:
         """Whether a command of whoever runs the gateway sent it."""
         self.patience = 0.0
         """Seconds that such a command gives its call, which then wants a fresh answer."""
+        self.lines = b""
+        """Header lines that every answer to it has."""
         self.answered = False
         self.task: asyncio.Task[None] | None = None
         self._keep_alive = True
@@ -88,6 +96,11 @@ class Request:
     def gone(self) -> bool:
         """Whether the caller hung up."""
         return self._connection.closed
+
+    @property
+    def peer(self) -> str:
+        """The address that it came from."""
+        return self._connection.peer
 
     @property
     def token(self) -> bytes:
@@ -116,7 +129,7 @@ class Request:
         if self.answered or self._connection.closed:
             return
         self.answered = True
-        parts = [STATUS[status]]
+        parts = [STATUS.get(status) or b"HTTP/1.1 %d Unknown\r\n" % status, self.lines]
         for name, value in headers or ():
             parts += (name, b": ", value, b"\r\n")
         if not self._keep_alive:
@@ -124,12 +137,12 @@ class Request:
         parts += (b"content-length: %d\r\n\r\n" % len(body), b"" if self.method == "HEAD" else body)
         self._connection.write(b"".join(parts))
 
-    def begin(self, headers: Headers) -> None:
+    def begin(self, headers: Headers, status: int = 200) -> None:
         """Start an answer that comes in pieces."""
         if self._started or self.answered or self._connection.closed:
             return
         self._started = True
-        parts = [STATUS[200]]
+        parts = [STATUS.get(status) or b"HTTP/1.1 %d Unknown\r\n" % status, self.lines]
         for name, value in headers:
             parts += (name, b": ", value, b"\r\n")
         parts.append(b"transfer-encoding: chunked\r\n\r\n")

@@ -25,6 +25,10 @@ async def resolve(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
+class PrivateAddressError(UnreachableError):
+    """The name leads into a private network, where it must not; nothing was connected to."""
+
+
 class PublicOnly:
     """Finds the addresses of names, and refuses those that are not public; connections go to what was checked."""
 
@@ -35,7 +39,7 @@ class PublicOnly:
         """Where to connect; one private address among several is reason enough to connect to none."""
         found = await self._resolve(host, port)
         if not found or not all(is_public(address) for address in found):
-            raise UnreachableError(
+            raise PrivateAddressError(
                 f"{host} is not a public address.", hint="Servers on private networks are the operator's to configure."
             )
         return found
