@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,9 @@ from typing import Any
 from trunkline.cli.main import as_typed
 from trunkline.errors import TrunklineError
 from trunkline.model import State
+from trunkline.telemetry.logs import is_json
+
+log = logging.getLogger("trunkline")
 
 MARKS = {State.READY: "●", State.DEGRADED: "◐", State.STARTING: "○", State.STOPPED: "·"}
 
@@ -42,9 +46,12 @@ def counted(number: int, noun: str, many: str = "") -> str:
     return f"{number:,} {noun if number == 1 else many or noun + 's'}"
 
 
-def say(text: str = "") -> None:
-    """A word to the person, beside the output that a program may read."""
-    print(as_typed(text), file=sys.stderr)
+def say(text: str = "", *, failed: bool = False, **facts: str) -> None:
+    """A word to the person, beside the output that a program may read; where the log is for programs, a line of it."""
+    if not is_json():
+        print(as_typed(text), file=sys.stderr)
+    elif text:
+        log.log(logging.ERROR if failed else logging.INFO, "%s", as_typed(text.strip()), extra=facts)
 
 
 def can_ask() -> bool:

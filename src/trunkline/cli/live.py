@@ -233,5 +233,5 @@ async def follow_plainly(hub: Hub) -> None:
             seen = hub.snapshot
             for view in news.of(hub.servers()):
                 with contextlib.suppress(OSError):  # whoever read this is gone, but the gateway stays
-                    say(printable(described(view)))
+                    say(printable(described(view)), server=view.name, state=view.state.value)
         await asyncio.sleep(INTERVAL)

@@ -42,11 +42,13 @@ def _guarded(options: argparse.Namespace) -> int:
     import logging
 
     from trunkline.errors import ConfigError, RefusedError, TrunklineError, UnreachableError
+    from trunkline.telemetry.logs import use_format
 
     global _typed
     _typed = _how_called(sys.argv, getattr(options, "config", None))
     level = logging.DEBUG if options.debug else logging.ERROR if options.quiet else logging.INFO
-    logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(level=level, stream=sys.stderr)
+    use_format("text")
     for noisy in ("watchfiles", "asyncio", "uvicorn"):
         logging.getLogger(noisy).setLevel(max(level, logging.WARNING))
     try:
@@ -71,7 +73,9 @@ def _guarded(options: argparse.Namespace) -> int:
 
 
 def _complain(error: Exception) -> None:
-    print(as_typed(f"trunkline: {error}"), file=sys.stderr)
+    from trunkline.cli.console import say
+
+    say(f"trunkline: {error}", failed=True)
 
 
 _typed: tuple[str, str] = ("", "")

@@ -25,6 +25,7 @@ from trunkline.config.options import Config
 from trunkline.config.reading import load, user_file
 from trunkline.errors import ConfigError, ProtocolError, RefusedError, UnreachableError, UpstreamError
 from trunkline.tasks import Tasks, open_tasks
+from trunkline.telemetry.logs import use_format
 from trunkline.upstream.event_stream import POLL_AGAIN
 from trunkline.upstream.http1 import HttpClient, Response
 from trunkline.wire.envelope import (
@@ -59,12 +60,16 @@ def add_commands(commands: Commands) -> None:
     )
     stdio.add_argument("--profile", default="", metavar="NAME", help="only what this profile has")
     stdio.add_argument("--url", default="", help="a gateway elsewhere; its token is in TRUNKLINE_GATEWAY_TOKEN")
+    stdio.add_argument(
+        "--log-format", choices=("text", "json"), help="how the log is written (default: as [gateway] says)"
+    )
     stdio.set_defaults(run=_stdio)
 
 
 def _stdio(options: argparse.Namespace) -> int:
     path = config_file(options)
-    config = load(path, env=os.environ)
+    config = load(path, env=os.environ, flags={"log_format": options.log_format})
+    use_format(config.gateway.log_format)
     if path is None:
         config = demo_config(config)
     if options.profile and options.profile not in config.profiles and not options.url:

@@ -18,6 +18,7 @@ from trunkline.config.options import Config, GatewayConfig, default_home
 from trunkline.config.options import options as options_of
 from trunkline.config.reading import load, user_file
 from trunkline.config.server import ServerSpec
+from trunkline.telemetry.logs import is_json, use_format
 
 if TYPE_CHECKING:
     from trunkline.cli.live import Live
@@ -57,6 +58,7 @@ def _up(options: argparse.Namespace) -> int:
         flags["store.url"] = options.store
     path = config_file(options)
     config = load(path, env=os.environ, flags=flags)
+    use_format(config.gateway.log_format)
     demo = path is None
     if demo:
         config = demo_config(config)
@@ -90,7 +92,7 @@ def _live(options: argparse.Namespace) -> Live | None:
     """What shows on a terminal how it goes; it is not even loaded where nobody looks."""
     from trunkline.cli.screen import can_move, in_front
 
-    if options.quiet or not can_move(sys.stderr, os.environ) or not in_front(sys.stderr):
+    if options.quiet or is_json() or not can_move(sys.stderr, os.environ) or not in_front(sys.stderr):
         return None
     from trunkline.cli.live import Live
 
@@ -134,6 +136,8 @@ def _greet(config: Config, url: str, demo: bool) -> None:
         say("Add your own, it takes effect at once:  trunkline add time uvx mcp-server-time")
     else:
         say(f"{len(config.servers)} servers from {config.source}. A change of the file takes effect at once.")
+    if is_json():
+        return
     token = ' --header "Authorization: Bearer $TOKEN"' if config.gateway.token else ""
     say("\nConnect a client:")
     say(f"  Claude Code   claude mcp add --transport http trunkline {url}{token}")

@@ -91,6 +91,8 @@ class GatewayConfig:
     """Calls of one user that may wait for an answer to a server's question at once; modern callers."""
     drain: float = 10.0
     """Seconds that calls in flight get to finish when Trunkline is asked to stop."""
+    log_format: Literal["text", "json"] = "text"
+    """How the log is written: `text` for people, `json` for programs, one object on each line."""
 
 
 Choice = Literal["round-robin", "least-loaded", "capability-based", "priority", "random", "weighted", "failover-only"]

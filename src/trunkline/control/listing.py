@@ -225,7 +225,7 @@ class _Sifted:
             return ""
         why = ", ".join(f"{count} with {reason}" for reason, count in self._dropped.items())
         words = f"Of its {self._kind.value} {self._dropped.total()} are left out: {why}."
-        log.warning("Server %s: %s", server, words)
+        log.warning("Server %s: %s", server, words, extra={"server": server})
         return words
 
 

@@ -82,7 +82,8 @@ class Supervisor:
                 wait = await self._connect_and_watch()
                 await self._rest(wait)
         except Exception:
-            log.exception("Server %s is no longer looked after", self.spec.name)
+            name = self.spec.name
+            log.exception("Server %s is no longer looked after", name, extra={"server": name})
             self._set(State.UNREACHABLE, "An error in Trunkline itself; see its log.")
         finally:
             self.first_try.set()

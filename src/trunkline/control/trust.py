@@ -229,7 +229,8 @@ class Trust:
         self.note(server)
         known = before is not None and (before.digest, before.state) == (made.digest, made.state)
         if made.state == "held" and not known:
-            log.warning("Server %s: the %s %r is held back: %s.", server, WORDS[kind], name, made.why)
+            words, about = (server, WORDS[kind], name, made.why), {"server": server}
+            log.warning("Server %s: the %s %r is held back: %s.", *words, extra=about)
             self.emit(ToolHeld(server, WORDS[kind], name, made.why))
 
     def _taken_back(self, server: str, kept: Kept, key: tuple[str, str], own: bool) -> Verdict:
@@ -317,7 +318,8 @@ class Trust:
                     self._anew.discard(server)
                     await asyncio.to_thread(self.store.forget, server)
                 if not await asyncio.to_thread(self.store.save, server, copied, agreed):
-                    log.warning("What was agreed to of server %s cannot be written; a restart agrees anew.", server)
+                    text = "What was agreed to of server %s cannot be written; a restart agrees anew."
+                    log.warning(text, server, extra={"server": server})
         finally:
             self._saving = None
 

@@ -31,15 +31,16 @@ def create_logging_middleware(
             error = sys.exception()
             if isinstance(error, Exception):
                 outcome = type(error).__name__
-            logger.log(
-                level,
-                "tool=%s server=%s user=%s outcome=%s duration=%.3fs",
-                one_line(tool.name),
-                one_line(context.server or tool.server) or "-",
-                one_line(context.user) or "-",
-                outcome,
-                clock() - begin,
-            )
+            facts: dict[str, Any] = {
+                "tool": one_line(tool.name),
+                "server": one_line(context.server or tool.server),
+                "user": one_line(context.user),
+                "outcome": outcome,
+                "seconds": round(clock() - begin, 6),
+            }
+            name, server, user, _, seconds = facts.values()
+            text = "tool=%s server=%s user=%s outcome=%s duration=%.3fs"
+            logger.log(level, text, name, server or "-", user or "-", outcome, seconds, extra=facts)
 
     return note
 

@@ -167,6 +167,7 @@ def warn_of_secrets(server: str, questions: Iterable[Question]) -> None:
             "Server %r asks for %s in a form. Secrets do not belong there: it should give an address to open.",
             server,
             ", ".join(fields),
+            extra={"server": server},
         )
 
 

@@ -191,13 +191,16 @@ class Credential:
         self._later.closed_until = max(self._later.closed_until, now + error.retry_after)
         if not self._told:
             self._told = True
-            log.warning("The sign-in at %s is kept, but could not be renewed: %s", self._spec.name, error.message)
+            server = self._spec.name
+            text = "The sign-in at %s is kept, but could not be renewed: %s"
+            log.warning(text, server, error.message, extra={"server": server})
 
     def _ended(self, reason: str) -> None:
         self.problem = f"Its sign-in has ended ({_GIVEN.get(reason, reason)}). {AGAIN}."
         if not self._told:
             self._told = True
-            log.warning("The sign-in at %s has ended (%s); somebody has to sign in again.", self._spec.name, reason)
+            server, text = self._spec.name, "The sign-in at %s has ended (%s); somebody has to sign in again."
+            log.warning(text, server, reason, extra={"server": server})
 
     async def _moved(self, challenge: Challenge, tokens: Tokens) -> bool:
         """Whether the server names other authorization servers now: then nothing of the old one's is of use there."""
