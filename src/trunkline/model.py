@@ -132,6 +132,8 @@ class Call:
     """Seconds without a sign of life; 0 takes the server's own."""
     headers: Mapping[bytes, bytes] = field(default_factory=_nothing)
     """`Mcp-Param-*` headers, which a relay must pass on even when it does not know them."""
+    sent_headers: Mapping[bytes, bytes] | None = None
+    """The headers it came with, which must agree with the arguments that they repeat; `None` where none are due."""
     snapshot: Snapshot | None = None
     """What was known when the call entered; set by the first stage, and the same until the last."""
     server: str = ""

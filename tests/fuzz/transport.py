@@ -65,7 +65,7 @@ class Line:
     """A connection of the client's, and the pool it goes back to."""
 
     def __init__(self) -> None:
-        pools: Any = vars(http1)["_Pool"]
+        pools: Any = http1.ConnectionPool
         self.pool = pools(Origin("http", "server", 80))
         self.wire = Wire()
         self.connection: Any = vars(http1)["_Connection"](self.pool)

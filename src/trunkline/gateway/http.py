@@ -62,6 +62,8 @@ class Connection(asyncio.Protocol):
         self._repeated = b""
         self._refused = 0
         self._begun = False
+        self._behind = False
+        """Whether a request came in one piece with the one before it, so that nothing has looked at its length yet."""
         self._pending = bytearray()
         self._in_head = True
         self._raw = 0
@@ -99,6 +101,7 @@ class Connection(asyncio.Protocol):
         if self._refused:
             return
         if not self._begun:
+            self._behind = False
             data = self._whole_head(data)
         if not data:
             return
@@ -158,7 +161,7 @@ class Connection(asyncio.Protocol):
     # httptools callbacks
 
     def on_message_begin(self) -> None:
-        self._url, self._headers, self._size, self._parts, self._repeated = b"", {}, 0, [], b""
+        self._url, self._headers, self._parts, self._repeated = b"", {}, [], b""
         self._begun = self._in_head = True
         self._chunks = 0
         if self._current is None:
@@ -176,7 +179,8 @@ class Connection(asyncio.Protocol):
         if name in headers and (name in _SINGLE or name.startswith(b"mcp-")):
             self._repeated = name
         headers[name] = value.strip(b" \t")
-        self._size += len(name) + len(value)
+        if self._behind:
+            self._size += len(name) + len(value)
 
     def on_headers_complete(self) -> None:
         large, self._in_head, self._raw, self._size = self._size > HEADER_LIMIT, False, 0, 0
@@ -213,10 +217,10 @@ class Connection(asyncio.Protocol):
             self.refuse(413)
 
     def on_message_complete(self) -> None:
-        self._begun, self._in_head, self._raw = False, True, 0
+        self._begun, self._in_head, self._raw, self._behind = False, True, 0, True
         if self._refused:
             return
-        path = self._url.partition(b"?")[0].decode("latin-1")
+        path = "/mcp" if self._url == b"/mcp" else self._url.partition(b"?")[0].decode("latin-1")
         body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         method = self._parser.get_method().decode("latin-1")
         request = Request(self, method, unquote(path) if "%" in path else path, self._headers, body)
@@ -273,13 +277,18 @@ class Connection(asyncio.Protocol):
     def _start(self, request: Request) -> None:
         self.receiving = False
         self._current = request
-        request.task = self._server.run(request)
-        request.task.add_done_callback(self._finished)
+        request.task = self._server.run(self._answer(request))
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._server.ended(task)
-        request, self._current = self._current, None
-        if request is None or self.closed:
+    async def _answer(self, request: Request) -> None:
+        try:
+            await self._server.handler(request)
+        finally:
+            self._finished(request)
+
+    def _finished(self, request: Request) -> None:
+        self._server.ended(request.task)
+        self._current = None
+        if self.closed:
             return
         if not request.keeps_alive:
             self._linger() if self._refused else self.close()
@@ -327,7 +336,7 @@ class Server:
     """Accepts connections, and knows how long each may keep us waiting."""
 
     def __init__(self, handler: Handler, gateway: GatewayConfig) -> None:
-        self._handler = handler
+        self.handler = handler
         self._gateway = gateway
         self.body_limit = gateway.body_limit
         self.draining = False
@@ -372,13 +381,13 @@ class Server:
         """Close a connection once its peer had time to read why it was refused."""
         self._loop.call_later(LINGER, connection.close)
 
-    def run(self, request: Request) -> asyncio.Task[None]:
+    def run(self, answering: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Answer a request in a task of its own."""
-        task = self._loop.create_task(self._handler(request))
+        task = asyncio.Task(answering, loop=self._loop, name="request")
         self._running.add(task)
         return task
 
-    def ended(self, task: asyncio.Task[None]) -> None:
+    def ended(self, task: asyncio.Task[None] | None) -> None:
         """A request was answered."""
         self._running.discard(task)
 

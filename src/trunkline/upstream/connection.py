@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from trunkline.config.server import ServerSpec
 from trunkline.errors import ProtocolError, UnreachableError, UpstreamError
-from trunkline.model import Answer, Introduction, Reply
+from trunkline.model import NOTHING, Answer, Introduction, Reply
 from trunkline.upstream.exchange import Exchange
 from trunkline.version import __version__
 from trunkline.wire import meta
@@ -150,7 +150,7 @@ def checked_reply(exchange: Exchange, result: bytes, error: bytes, *, modern: bo
         return Reply(error=error, modern=modern, refused=exchange.refused)
     if not is_object(result):
         raise ProtocolError(f"Server {exchange.server!r} answered {exchange.method} with something that is no result.")
-    return Reply(result=result, modern=modern)
+    return Reply(result, questions=NOTHING, modern=modern)
 
 
 def _is_error(error: bytes) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from trunkline.identity import Scope
 from trunkline.model import Caller
@@ -14,9 +13,10 @@ Purpose = Literal["shared", "session", "caller", "lease", "tasks"]
 """Whom a connection serves: all, one caller's session, one modern caller, one call at a time, or a user's tasks."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionKey:
+class ConnectionKey(NamedTuple):
     """Which connection a call takes; calls with equal keys share one."""
+
+    # A tuple, since one is made and looked up in every call.
 
     server: str
     fingerprint: str

@@ -21,11 +21,51 @@ class AskedError(Exception):
     """Whoever waits for the server's answer stops: the server asked something, and will not go on by itself."""
 
 
+class Clock:
+    """Rings for requests whose time is up; one timer serves all that have equally long."""
+
+    MOST = 16
+    """Different lengths of time; requests with yet another one have timers of their own."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[float, dict[Exchange, float]] = {}
+        """When each is due, the first to be so first, by how long they have."""
+
+    def start(self, exchange: Exchange, seconds: float, now: float) -> bool:
+        """Have it rung for after so long; whether that is possible here."""
+        waiting = self._waiting.get(seconds)
+        if waiting is None:
+            if len(self._waiting) >= self.MOST:
+                return False
+            waiting = self._waiting[seconds] = {}
+            asyncio.get_running_loop().call_at(now + seconds, self._ring, seconds)
+        waiting[exchange] = now + seconds
+        return True
+
+    def stop(self, exchange: Exchange, seconds: float) -> None:
+        """Nobody waits for it any more."""
+        waiting = self._waiting.get(seconds)
+        if waiting is not None:
+            waiting.pop(exchange, None)
+
+    def _ring(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        now, waiting = loop.time(), self._waiting[seconds]
+        for exchange, due in list(waiting.items()):
+            if due > now:
+                loop.call_at(due, self._ring, seconds)
+                return
+            if waiting.pop(exchange, None) is not None:
+                exchange.ring()
+        del self._waiting[seconds]
+
+
 class Exchange:
     """A request that a server works on; it may be parked while somebody answers the server's questions."""
 
     __slots__ = (
-        "_attended", "_early", "_first_asked", "_future", "_gathering", "_last_sign", "_loop", "_started", "_timer",
+        "_attended", "_clock", "_early", "_first_asked", "_future", "_gathering", "_last_sign", "_loop", "_started",
+        "_timer",
         "abort", "asked", "background", "connection", "expired", "headers", "interrupt", "listener", "max_timeout",
         "method", "name", "number", "params", "questions", "refused", "safe_to_repeat", "server", "timeout", "token",
     )  # fmt: skip
@@ -72,18 +112,23 @@ class Exchange:
         self._loop = asyncio.get_running_loop()
         self._last_sign = self._started = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._clock: tuple[Clock, float] | None = None
         self._attended = False
         self._gathering: asyncio.TimerHandle | None = None
         self._first_asked = 0.0
 
-    def start_clock(self) -> None:
+    def start_clock(self, clock: Clock | None = None) -> None:
         """Count from now; while parked the clock stands still."""
         now = self._loop.time()
         self._attended = True
         self._last_sign = now
         self._started = self._started or now
         if self.timeout != FOREVER:
-            self._timer = self._loop.call_at(now + min(self.timeout, self.max_timeout), self._ring)
+            seconds = self.timeout if self.timeout < self.max_timeout else self.max_timeout
+            if clock is not None and clock.start(self, seconds, now):
+                self._clock = clock, seconds
+            else:
+                self._timer = self._loop.call_at(now + seconds, self.ring)
 
     def stop_clock(self) -> None:
         """Nobody waits for the server now."""
@@ -91,6 +136,10 @@ class Exchange:
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
+        if self._clock is not None:
+            clock, seconds = self._clock
+            clock.stop(self, seconds)
+            self._clock = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -172,11 +221,12 @@ class Exchange:
             # Whoever attends to it does something else just now, such as reopening a stream.
             self._gathering = self._loop.call_later(QUIET, self._gathered)
 
-    def _ring(self) -> None:
+    def ring(self) -> None:
+        """Its time is up, unless the server gave a sign of life meanwhile."""
         due = min(self._last_sign + self.timeout, self._started + self.max_timeout)
         now = self._loop.time()
         if now < due - 0.001:
-            self._timer = self._loop.call_at(due, self._ring)
+            self._timer = self._loop.call_at(due, self.ring)
             return
         self._timer = None
         if self.expired is None:

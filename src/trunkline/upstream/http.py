@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import partial
+from typing import Any
 
 from trunkline.config.server import ServerSpec
 from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, UpstreamError
@@ -24,7 +25,7 @@ from trunkline.upstream.connection import (
     write_answer,
 )
 from trunkline.upstream.event_stream import SOONEST, EventStream, keep_listening
-from trunkline.upstream.exchange import AskedError, Exchange
+from trunkline.upstream.exchange import AskedError, Clock, Exchange
 from trunkline.upstream.handshake import Handshake
 from trunkline.upstream.http1 import ClosedError, HttpClient, Response
 from trunkline.upstream.response import message_of
@@ -55,6 +56,7 @@ class HttpConnection:
         self.log_level = ""
         self.last_used = time.monotonic()
         self._address, self._tasks = Address(spec, client, authorization), tasks
+        self._clock = Clock()
         self._count = 0
         self._ended = ""
         self._open: set[Exchange] = set()
@@ -95,13 +97,18 @@ class HttpConnection:
         exchange.connection = self
         if not exchange.background:
             self._open.add(exchange)
-        exchange.start_clock()
+        exchange.start_clock(self._clock)
         settled = False
         try:
-            reply = await self._send(exchange)
+            response = await self._post(exchange, write_request(b"%d" % self._count, exchange.method, exchange.params))
+            if response.streams and response.status == 200:
+                reply = await self._follow(exchange, response)
+            else:
+                reply = self._read(exchange, response)
             self._open.discard(exchange)
             settled = True
-            self._ask_elsewhere(exchange)
+            if exchange.questions:
+                self._ask_elsewhere(exchange)
             return reply
         except AskedError:
             settled = True
@@ -122,7 +129,7 @@ class HttpConnection:
     async def resume(self, exchange: Exchange, answers: Mapping[str, Answer]) -> Reply:
         if exchange not in self._open:
             raise lost(self.spec, exchange, "closed the stream")
-        exchange.start_clock()
+        exchange.start_clock(self._clock)
         settled = False
         try:
             for server_id, answer in exchange.answered(dict(answers)):
@@ -132,7 +139,8 @@ class HttpConnection:
             reply = await self._wait_on(exchange)
             self._open.discard(exchange)
             settled = True
-            self._ask_elsewhere(exchange)
+            if exchange.questions:
+                self._ask_elsewhere(exchange)
             return reply
         except AskedError:
             settled = True
@@ -177,21 +185,20 @@ class HttpConnection:
 
     # Sending.
 
-    async def _send(self, exchange: Exchange) -> Reply:
-        body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
-        return await self._read(exchange, await self._post(exchange, body))
-
     async def _wait_on(self, exchange: Exchange) -> Reply:
         response = self._unbegun.pop(exchange, None)
         if response is None:
             return await self._advance(exchange, self._streams[exchange])
         await self._ready(exchange, response)
-        return await self._read(exchange, response)
-
-    async def _read(self, exchange: Exchange, response: Response) -> Reply:
         if response.streams and response.status == 200:
-            stream = self._streams[exchange] = EventStream(response, self.spec.answer_limit)
-            return await self._advance(exchange, stream)
+            return await self._follow(exchange, response)
+        return self._read(exchange, response)
+
+    def _follow(self, exchange: Exchange, response: Response) -> Coroutine[Any, Any, Reply]:
+        stream = self._streams[exchange] = EventStream(response, self.spec.answer_limit)
+        return self._advance(exchange, stream)
+
+    def _read(self, exchange: Exchange, response: Response) -> Reply:
         message = message_of(self.spec.name, response, in_session=bool(self._address.session))
         if message.method or (message.number != exchange.number and not message.error):
             raise ProtocolError(f"Server {self.spec.name!r} answered another request than {exchange.method}.")
@@ -216,12 +223,18 @@ class HttpConnection:
 
     async def _post_once(self, exchange: Exchange, request: bytes) -> Response:
         for attempt in range(2):
-            used = False
-            response: Response | None = None
+            response = self._address.send_at_once(request)
+            used = response is not None
             try:
-                response, used = await self._address.send(request, timeout=exchange.timeout)
-                await self._ready(exchange, response)
+                if response is None:
+                    response, used = await self._address.send(request, timeout=exchange.timeout)
+                exchange.abort, exchange.interrupt = response.fail, response.interrupt
+                await response.ready()
                 return response
+            except AskedError:
+                if response is not None:
+                    self._unbegun[exchange] = response
+                raise
             except UnreachableError as error:
                 raise UnreachableError(f"Server {self.spec.name!r} cannot be reached: {error.message}") from error
             except ProtocolError as error:
@@ -248,8 +261,7 @@ class HttpConnection:
     async def _post_own(self, exchange: Exchange) -> Response:
         self._count += 1
         exchange.number = self._count
-        body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
-        return await self._post(exchange, body)
+        return await self._post(exchange, write_request(b"%d" % exchange.number, exchange.method, exchange.params))
 
     # Receiving.
 
@@ -344,7 +356,7 @@ class HttpConnection:
 
     def _ask_elsewhere(self, exchange: Exchange) -> None:
         """What the server asked and did not wait for is not about the call; it goes to the owner, or to nobody."""
-        for server_id, question in exchange.give_up_questions() if exchange.questions else ():
+        for server_id, question in exchange.give_up_questions():
             if self.events.ask_session is not None:
                 answer = self.events.ask_session(question.method, question.params)
                 answer_when_done(answer, partial(self._reply_later, server_id))

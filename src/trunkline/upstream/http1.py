@@ -68,17 +68,9 @@ class Response:
     """An answer as it arrives. Read it whole, or piece by piece; close it when you stop early."""
 
     __slots__ = (
-        "_connection",
-        "_error",
-        "_limit",
-        "_parts",
-        "_size",
-        "_waiter",
-        "complete",
-        "headers",
-        "started",
-        "status",
-    )
+        "_connection", "_error", "_limit", "_parts", "_size", "_waiter",
+        "complete", "headers", "started", "status", "streams",
+    )  # fmt: skip
 
     def __init__(self, connection: _Connection, limit: int) -> None:
         self._connection = connection
@@ -90,6 +82,8 @@ class Response:
         self.status = 0
         self.headers: dict[bytes, bytes] = {}
         self.started = False
+        self.streams = False
+        """Whether it is known to be a stream of events rather than one body."""
         self.complete = False
 
     @property
@@ -97,14 +91,9 @@ class Response:
         """The media type, without parameters."""
         return self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
-    @property
-    def streams(self) -> bool:
-        """Whether it is a stream of events rather than one body."""
-        return self.content_type == b"text/event-stream"
-
     async def ready(self) -> None:
         """Wait for a stream's headers, or for the whole of any other answer."""
-        while not self.complete and not (self.started and self.streams):
+        while not self.complete and not self.streams:
             await self._more()
         if self._error is not None and not self.complete:
             raise self._error
@@ -161,6 +150,7 @@ class Response:
 
     def begin(self, status: int, headers: dict[bytes, bytes]) -> None:
         self.status, self.headers, self.started = status, headers, True
+        self.streams = self.content_type == b"text/event-stream"
         if headers.get(b"content-encoding", b"identity").lower() not in (b"", b"identity"):
             self.fail(ProtocolError("The answer is compressed, although we did not offer to decompress it."))
         elif self.streams:
@@ -170,16 +160,11 @@ class Response:
         self.complete = True
         self._wake()
 
-    async def _more(self) -> None:
+    def _more(self) -> asyncio.Future[None]:
         if self._error is not None:
             raise self._error
         self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-        if self._error is not None and not self._parts:
-            raise self._error
+        return self._waiter
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -189,7 +174,7 @@ class Response:
 class _Connection(asyncio.Protocol):
     """One TCP connection, with at most one request on it at a time."""
 
-    def __init__(self, pool: _Pool) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
@@ -323,19 +308,24 @@ class _Connection(asyncio.Protocol):
         self._response = None
         response.finish()
         if self._parser.should_keep_alive() and not self.closed:
-            self.idle_limit = _keep_alive(self._headers)
+            self.idle_limit = _keep_alive(self._headers) if b"keep-alive" in self._headers else IDLE
             self._pool.give_back(self)
         else:
             self.drop()
 
 
-class _Pool:
+class ConnectionPool:
     """The idle connections to one origin, the freshest first."""
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
         self._idle: list[_Connection] = []
         self._sweep: asyncio.TimerHandle | None = None
+
+    def send(self, request: bytes, limit: int) -> Response | None:
+        """Send one request, if there is a connection that had been used before."""
+        connection = self.take()
+        return connection.send(request, limit) if connection is not None else None
 
     def take(self) -> _Connection | None:
         now = time.monotonic()
@@ -382,27 +372,32 @@ class HttpClient:
 
     def __init__(self, where: Callable[[str, int], Awaitable[Sequence[str]]] | None = None) -> None:
         self._where = where
-        self._pools: dict[Origin, _Pool] = {}
+        self._pools: dict[Origin, ConnectionPool] = {}
 
     async def send(
         self, origin: Origin, request: bytes, *, limit: int, timeout: float = CONNECT_TIMEOUT
     ) -> tuple[Response, bool]:
         """Send one request; the flag tells whether it went over a connection that had been used before."""
-        pool = self._pools.get(origin)
-        if pool is None:
-            pool = self._pools[origin] = _Pool(origin)
-        connection = pool.take()
-        if connection is not None:
-            return connection.send(request, limit), True
+        pool = self.pool_of(origin)
+        response = pool.send(request, limit)
+        if response is not None:
+            return response, True
         connection = await self._connect(pool, timeout)
         return connection.send(request, limit), False
+
+    def pool_of(self, origin: Origin) -> ConnectionPool:
+        """The connections to an origin."""
+        pool = self._pools.get(origin)
+        if pool is None:
+            pool = self._pools[origin] = ConnectionPool(origin)
+        return pool
 
     def close(self) -> None:
         """Close every idle connection."""
         for pool in self._pools.values():
             pool.close()
 
-    async def _connect(self, pool: _Pool, timeout: float) -> _Connection:
+    async def _connect(self, pool: ConnectionPool, timeout: float) -> _Connection:
         origin = pool.origin
         context = tls_context() if origin.scheme == "https" else None
         name = origin.host if context is not None else None  # the certificate is the origin's, wherever it is

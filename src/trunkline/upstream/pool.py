@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
@@ -99,12 +98,19 @@ class Pool:
         )
         if purpose not in ("caller", "lease"):
             return key
-        return dataclasses.replace(key, thread=scope.thread, client=caller.client_info)
+        return key._replace(thread=scope.thread, client=caller.client_info)
 
     def ready(self, key: ConnectionKey) -> Connection | None:
         """The live connection of a key, if there is one."""
         held = self._held.get(key)
         return held.connection if held is not None and held.connection.alive else None
+
+    def at_hand(self, spec: ServerSpec, scope: Scope, caller: Caller, *, tasks: bool = False) -> Connection | None:
+        """The connection that `take` would give, where it is there already and no lease."""
+        key = self.key_of(spec, scope, caller, tasks=tasks)
+        if key.purpose == "lease" or (spec.lifecycle == "transient" and spec.kind == "stdio"):
+            return None
+        return self.ready(key)
 
     async def take(self, spec: ServerSpec, scope: Scope, caller: Caller, *, tasks: bool = False) -> Connection:
         """A connection for one call: the shared one, or a fresh process for a `transient` server."""
@@ -349,7 +355,7 @@ class Pool:
         modern = self._modern.get(key.fingerprint)
         if key.era != "auto" or modern is None:
             return key
-        return dataclasses.replace(key, era="modern" if modern else "legacy")
+        return key._replace(era="modern" if modern else "legacy")
 
     async def _close(self, keys: list[ConnectionKey]) -> None:
         closing = [self._held.pop(key).connection.close() for key in keys if key in self._held]

@@ -23,7 +23,7 @@ from trunkline.upstream.connection import (
     withdrawal,
     write_answer,
 )
-from trunkline.upstream.exchange import FOREVER, Exchange
+from trunkline.upstream.exchange import FOREVER, Clock, Exchange
 from trunkline.wire import meta
 from trunkline.wire.envelope import (
     Message,
@@ -54,6 +54,7 @@ class StreamConnection:
         self.deaf: Callable[[], bool] = bool
         self.on_close: Callable[[], Awaitable[None]] | None = None
         self.words: Callable[[], str] = str
+        self._clock = Clock()
         self._count = 0
         self._open: dict[int, Exchange] = {}
         """Requests without an answer: waited for, or parked."""
@@ -264,7 +265,7 @@ class StreamConnection:
     async def _wait(self, exchange: Exchange) -> Reply:
         self._open[exchange.number] = exchange
         exchange.abort = exchange.settle
-        exchange.start_clock()
+        exchange.start_clock(self._clock)
         settled = False
         try:
             reply = await exchange.outcome()

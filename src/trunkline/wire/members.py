@@ -129,12 +129,8 @@ def _plainly_unique(members: Members, text: bytes) -> bool:
         around = 1 + 4 * len(members) if members else 2
         return len(text) == around + len("".join(members).encode()) + sum(map(len, members.values()))
     # Python's own style, compared letter by letter.
-    parts: list[bytes] = []
-    for name, value in members.items():
-        parts += (b', "', name.encode(), b'": ', value)
-    parts[0] = b'{"'
-    parts.append(b"}")
-    return b"".join(parts) == text
+    pairs = [b'"' + name.encode() + b'": ' + value for name, value in members.items()]
+    return b"{" + b", ".join(pairs) + b"}" == text
 
 
 class _Roomy(msgspec.Struct):

@@ -40,7 +40,7 @@ async def test_a_call_that_no_middleware_concerns_does_not_enter_any(tmp_path: P
             await hub.call("crash_after_payment", RENT)
 
     files = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
-    assert any(file.endswith("call/stages/middleware.py") for file in files)
+    assert any(file.endswith("call/stages/send.py") for file in files)
     assert not any("call/middleware/" in file or file.endswith("call/suspended.py") for file in files)
 
 

@@ -59,28 +59,29 @@ class BuiltinStage:
         self._view, self._find, self._savings = view, find, savings
         self._search, self._middleware = config.search, config.middleware
 
-    async def __call__(self, call: Call, call_next: Handler) -> Reply:
+    def __call__(self, call: Call, call_next: Handler) -> Awaitable[Reply]:
         if call.by_search:
-            return await self._found(call, call_next)
+            return self._found(call, call_next)
         if call.name in builtin.NAMES and call.method == "tools/call":
             view = self._view(call.scope, call.caller)
             unwrap(call, view)  # of one that was made here, no edge did
             if call.by_search:
-                return await self._found(call, call_next)
+                return self._found(call, call_next)
             if view.searching:
-                if call.name != builtin.SEARCH:
-                    return await self._misnamed(call, view)
-                call.note("builtin", call.name)
-                reply = await self._searched(call, view)
-                self._savings.searched(call.scope.profile, call.scope.user, reply.result)
-                return reply
+                return self._counted(call, view) if call.name == builtin.SEARCH else self._misnamed(call, view)
         elif call.method == "resources/read" and call.name.startswith(builtin.CATALOGUE):
             view = self._view(call.scope, call.caller)
             if view.resources:
-                return await self._catalogue(call, view, call_next)
-        return await call_next(call)
+                return self._catalogue(call, view, call_next)
+        return call_next(call)
 
     # search_tools
+
+    async def _counted(self, call: Call, view: View) -> Reply:
+        call.note("builtin", call.name)
+        reply = await self._searched(call, view)
+        self._savings.searched(call.scope.profile, call.scope.user, reply.result)
+        return reply
 
     async def _searched(self, call: Call, view: View) -> Reply:
         asked = decode_object(call.params.get("arguments", b"{}"))

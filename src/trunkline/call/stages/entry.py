@@ -13,6 +13,7 @@ from trunkline.tool import DIRECT, ToolOptions
 from trunkline.tools.names import did_you_mean, held_back, meaning, namesakes, prefixed
 from trunkline.tools.uri_templates import matches
 from trunkline.wire.envelope import read_string
+from trunkline.wire.headers import check_param_headers
 from trunkline.wire.members import encode, read_members, write_members
 
 _MOST_NAMESAKES = 5
@@ -31,17 +32,32 @@ class EntryStage:
     ) -> None:
         self._view, self._settle, self._options, self._links = view, settle, options, links
 
-    async def __call__(self, call: Call, call_next: Handler) -> Reply:
+    def __call__(self, call: Call, call_next: Handler) -> Awaitable[Reply]:
         call.snapshot = snapshot = self._view(call.scope, call.caller).snapshot
+        if call.parked is not None or call.server:
+            return self._looked_up(call, call_next, snapshot)
+        entry = resolve(call, snapshot)
+        if entry is None:
+            return self._looked_up(call, call_next, snapshot)
+        if entry.headers and call.sent_headers is not None and not call.by_search:
+            check_param_headers(call.sent_headers, dict(entry.headers), call.params.get("arguments", b""))
+        call.note("entry", entry.server)
+        call.entry, call.server = entry, entry.server
+        if entry.name != call.name:
+            _rename(call, entry.name)
+        return call_next(call) if snapshot.bare else self._noted(call, call_next)
+
+    async def _looked_up(self, call: Call, call_next: Handler, snapshot: Snapshot) -> Reply:
+        """A call that is parked, or names what nobody is known to have."""
         if call.parked is not None:
             call.server = call.parked.server
             call.entry = call.entry or resolve(call, snapshot)
         if call.server:
-            return self._noted(call, await call_next(call))  # a parked call: its server is known
-        entry = resolve(call, snapshot)
-        if entry is None and call.method.startswith("tasks/"):
+            return await self._noted(call, call_next)  # a parked call: its server is known
+        if call.method.startswith("tasks/"):
             return await call_next(call)  # a task says itself which server it is at
-        if entry is None and not snapshot.bare:
+        entry: Entry | None = None
+        if not snapshot.bare:
             await self._settle(call)
             call.snapshot = snapshot = self._view(call.scope, call.caller).snapshot
             entry = resolve(call, snapshot)
@@ -64,10 +80,11 @@ class EntryStage:
                 call.entry = Entry(call.name, call.server, call.name, b"", annotations=said, options=said)
         else:
             raise unknown(call, snapshot)
-        return self._noted(call, await call_next(call))
+        return await self._noted(call, call_next)
 
-    def _noted(self, call: Call, reply: Reply) -> Reply:
+    async def _noted(self, call: Call, call_next: Handler) -> Reply:
         """The reply, whose links can be read from now on."""
+        reply = await call_next(call)
         if reply.result and call.entry is not None and call.snapshot is not None and not call.snapshot.bare:
             unit = call.entry.server
             self._links.remember(call.scope, unit, reply.server or unit, reply.result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
 from typing import Any
@@ -30,22 +30,22 @@ class MiddlewareStage:
     def __init__(self, choose: Choose, tasks: Tasks, open_page: OpenPage | None) -> None:
         self._choose, self._tasks, self._open_page = choose, tasks, open_page
 
-    async def __call__(self, call: Call, call_next: Handler) -> Reply:
-        if isinstance(call.parked, Suspended):
-            return await call.parked.resume(call)
-        if call.entry is None or call.method != "tools/call" or call.parked is not None:
-            return await call_next(call)
+    def __call__(self, call: Call, call_next: Handler) -> Awaitable[Reply]:
+        if call.parked is not None:
+            return call.parked.resume(call) if isinstance(call.parked, Suspended) else call_next(call)
+        if call.entry is None or call.method != "tools/call":
+            return call_next(call)
         middleware = self._choose(call.entry)
         if not middleware:
-            return await call_next(call)
+            return call_next(call)
         call.note("middleware", f"{len(middleware)} around")
         own = dataclasses.replace(call)  # the caller's goes on changing with every answer it brings
         run = _Run(own, call.entry, call_next, create_tool_middleware_chain(middleware), self._open_page)
         if call.ask is not None:
-            return await run()
+            return run()
         suspended = Suspended(own)
         own.ask = suspended.ask
-        return await suspended.run(run(), self._tasks)
+        return suspended.run(run(), self._tasks)
 
 
 class _Run:

@@ -84,7 +84,9 @@ class SendStage:
         """Send the call, or give the parked one its answers."""
         parked = cast("Exchange | None", call.parked)
         if parked is None:
-            connection = await self._pool.take(spec, call.scope, call.caller, tasks=call.with_tasks)
+            connection = self._pool.at_hand(spec, call.scope, call.caller, tasks=call.with_tasks)
+            if connection is None:
+                connection = await self._pool.take(spec, call.scope, call.caller, tasks=call.with_tasks)
         else:
             connection = cast("Connection", parked.connection)
             parked.listener = call.listener

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Any
 
@@ -36,16 +36,20 @@ class TaskStage:
         self._log = log
         self._legacy = LegacyTasks(running, most=most, seconds=seconds)
 
-    async def __call__(self, call: Call, call_next: Handler) -> Reply:
+    def __call__(self, call: Call, call_next: Handler) -> Awaitable[Reply]:
         if call.method[:6] == "tasks/":
-            return await self._about(call, call_next)
+            return self._about(call, call_next)
         if not call.caller.modern:
             wanted = "task" in call.params and call.method == "tools/call"
-            return await (self._asked(call, call_next) if wanted else call_next(call))
+            return self._asked(call, call_next) if wanted else call_next(call)
         if call.entry is not None and (call.entry.tasks or "task" in call.params):
             _ask(call, call.entry.tasks)
+        return self._watched(call, call_next) if tasks.declares(call.caller.capabilities) else call_next(call)
+
+    async def _watched(self, call: Call, call_next: Handler) -> Reply:
+        """A call of a caller that knows tasks, which may become one."""
         reply = await call_next(call)
-        if tasks.declares(call.caller.capabilities) and b'"taskId"' in reply.result:
+        if b'"taskId"' in reply.result:
             self._became(call, reply)
         return reply
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from trunkline.call.stages.entry import resolve
 from trunkline.call.stages.tasks import missing_extension
 from trunkline.call.tasks.log import Known
 from trunkline.errors import RefusedError, TrunklineError
@@ -18,7 +17,7 @@ from trunkline.gateway.mcp.subscribers import Subscriber, Subscribers
 from trunkline.gateway.mcp.task_news import TaskNews
 from trunkline.gateway.request import JSON, Headers, Request
 from trunkline.identity import Scope
-from trunkline.model import LIST_METHODS, Call, Caller, Kind, Reply
+from trunkline.model import LIST_METHODS, NOTHING, Call, Caller, Kind, Reply
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection_key import owner_of
@@ -33,7 +32,7 @@ from trunkline.wire.envelope import (
     write_result,
 )
 from trunkline.wire.era import error_code
-from trunkline.wire.headers import NAMED_BY, PARAM, check_headers, check_param_headers
+from trunkline.wire.headers import NAMED_BY, PARAM, check_headers
 from trunkline.wire.members import Members, decode_object, encode, is_object, read_members, write_members
 from trunkline.wire.tasks import declares
 
@@ -72,9 +71,7 @@ class ModernEdge:
         own = meta.read_meta(params)
         check_headers(request.headers, version=own.version, method=message.method, params=params)
         meta.check_version(own.version)
-        if message.method in RELAYED or (
-            message.method not in _OWN and self._bare_knows(message.method, request.scope)
-        ):
+        if self._is_relayed(message.method, request.scope):
             await self._pass_on(message, params, own, request)
         elif message.method == "subscriptions/listen":
             await self._listen(message, params, own, request)
@@ -94,9 +91,11 @@ class ModernEdge:
             return introduce_modern(self._relay.view(request.scope))
         raise RefusedError(f"There is no method {message.method!r}.", code=METHOD_NOT_FOUND, status=404)
 
-    def _bare_knows(self, method: str, scope: Scope) -> bool:
+    def _is_relayed(self, method: str, scope: Scope) -> bool:
+        if method in RELAYED:
+            return True
         # A server that stands alone answers for itself, whatever extensions it has.
-        return method not in REMOVED and bool(self._relay.view(scope).snapshot.bare)
+        return method not in _OWN and method not in REMOVED and bool(self._relay.view(scope).snapshot.bare)
 
     # Calls.
 
@@ -112,16 +111,16 @@ class ModernEdge:
             listener=outlet,
             raw_params=message.params,
             timeout=request.scope.overrides.timeout,
+            headers=NOTHING,
+            answers=NOTHING,
             token=request.token,
         )
         if PARAM in b"\n".join(request.headers):
             call.headers = {name: value for name, value in request.headers.items() if name.startswith(PARAM)}
         if request.patience:
             call.timeout, call.cached = request.patience, False
-        if message.method == "tools/call":
-            entry = resolve(call, self._relay.view_for(request.scope, call.caller).snapshot)
-            if entry is not None and entry.headers and not request.local:
-                check_param_headers(request.headers, dict(entry.headers), params.get("arguments", b""))
+        if not request.local:
+            call.sent_headers = request.headers
         assert request.task is not None
         request.on_gone(request.task.cancel)
         try:
@@ -132,8 +131,12 @@ class ModernEdge:
         if reply.error:
             error = reply.error if reply.modern else modern_error(reply.error, message.method)
             await outlet.finish(write_error(message.id, error), _relayed_status(error), [])
+            return
+        text = write_result(message.id, modern_result(reply, message.method))
+        if outlet.streams:
+            await outlet.finish(text, 200, [])
         else:
-            await outlet.finish(write_result(message.id, modern_result(reply, message.method)), 200, [])
+            request.answer(200, text, _JSON)
 
     # Subscriptions.
 
@@ -186,6 +189,7 @@ class ModernEdge:
 
 
 _OWN = frozenset((*KINDS, "server/discover", "subscriptions/listen"))
+_JSON: Headers = [JSON]
 
 
 class Outlet:
@@ -196,6 +200,11 @@ class Outlet:
         self._log_level = log_level
         self._stream: Stream | None = None
         self._pump: asyncio.Task[Any] | None = None
+
+    @property
+    def streams(self) -> bool:
+        """Whether something came before the answer."""
+        return self._stream is not None
 
     def notify(self, method: str, params: bytes) -> None:
         """A notification of this call: from now on the answer is a stream."""
