@@ -25,7 +25,7 @@ console.log(process.env.LD_LIBRARY_PATH ?? '');
 
 
 @cache
-def _found() -> tuple[str, dict[str, str]]:
+def chromium() -> tuple[str, dict[str, str]]:
     """The program, and what it needs in its environment."""
     for name in ("chromium", "chromium-browser", "google-chrome"):
         path = shutil.which(name)
@@ -42,7 +42,7 @@ def _found() -> tuple[str, dict[str, str]]:
 @asynccontextmanager
 async def browser(*flags: str) -> AsyncGenerator[Browser]:
     """A browser without a window."""
-    path, env = _found()
+    path, env = chromium()
     args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", *flags]
     async with async_playwright() as playwright:
         opened = await playwright.chromium.launch(executable_path=path, args=args, env={**os.environ, **env})

@@ -26,6 +26,7 @@ settings.register_profile("fuzz", database=None, deadline=None, max_examples=int
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 SLOW = (
+    "console",
     "cli",
     "conformance",
     "real",

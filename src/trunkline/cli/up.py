@@ -139,6 +139,7 @@ def _greet(config: Config, url: str, demo: bool) -> None:
     if is_json():
         return
     token = ' --header "Authorization: Bearer $TOKEN"' if config.gateway.token else ""
+    say(f"The console, to see and steer it: {url.removesuffix('/mcp')}/")
     say("\nConnect a client:")
     say(f"  Claude Code   claude mcp add --transport http trunkline {url}{token}")
     say(f'  Cursor        ~/.cursor/mcp.json:   {{"mcpServers": {{"trunkline": {{"url": "{url}"}}}}}}')

@@ -27,6 +27,7 @@ from trunkline.gateway.api import (
 )
 from trunkline.gateway.api.routes import PATH as API
 from trunkline.gateway.api.routes import Api, error_body
+from trunkline.gateway.console import files as console
 from trunkline.gateway.cookie import Cookies
 from trunkline.gateway.cors import Cors
 from trunkline.gateway.edge_proxy import EdgeProxy
@@ -147,6 +148,8 @@ class App:
                 await self.api(request, self._let_in)
             elif request.path.startswith(resource.PATH) and self._guard.wants_key:
                 self._resource.answer(request, self._relay.config.profiles)
+            elif request.path == console.PAGE or request.path.startswith(console.PATH):
+                console.answer(request)
             else:
                 self._other(request)
         except RefusedError as error:

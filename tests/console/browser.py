@@ -1,0 +1,173 @@
+"""A real Chromium, a gateway in a thread of its own, and pages that note whatever must not happen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Playwright
+
+from tests.browser import TOOLS, chromium
+from trunkline.config.options import Config
+from trunkline.gateway.serve import Gateway, open_gateway
+
+T = TypeVar("T")
+DESK = str(Path(__file__).with_name("desk_server.py"))
+WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 360, "height": 740}
+PATIENCE = 30_000
+"""Milliseconds after which something will not happen any more, however busy the machine is."""
+_WATCH = """addEventListener("securitypolicyviolation", (event) => {
+    console.error(`CSP ${event.violatedDirective} ${event.blockedURI}`);
+});"""
+
+
+def launch(playwright: Playwright) -> Browser:
+    """The browser of the machine, or else the one that npm brings."""
+    path, env = chromium()
+    flags = ["--no-sandbox", "--disable-dev-shm-usage"]
+    return playwright.chromium.launch(executable_path=path, args=flags, env={**os.environ, **env})
+
+
+class Running:
+    """A gateway that runs in a thread of its own."""
+
+    def __init__(self, config: Config) -> None:
+        self._config, self._ready, self._stop = config, threading.Event(), asyncio.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._run(),))
+        self.gateway: Gateway
+        self.failed: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin, and wait until the servers had their first try."""
+        self._thread.start()
+        assert self._ready.wait(60)
+        assert self.failed is None, self.failed
+
+    def stop(self) -> None:
+        """End it."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(30)
+        self._loop.close()
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have something done where the gateway runs."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+
+    @property
+    def base(self) -> str:
+        """Where the console is."""
+        return self.gateway.url.removesuffix("/mcp")
+
+    async def _run(self) -> None:
+        try:
+            async with open_gateway(self._config) as self.gateway:
+                await self.gateway.hub.ready(20)
+                self._ready.set()
+                await self._stop.wait()
+        except BaseException as error:
+            self.failed = error
+            raise
+        finally:
+            self._ready.set()
+
+
+@contextmanager
+def running(config: Config) -> Generator[Running]:
+    """A gateway in a thread, ended with the body."""
+    one = Running(config)
+    one.start()
+    try:
+        yield one
+    finally:
+        one.stop()
+
+
+class Watched:
+    """A page, and what must not happen on it."""
+
+    def __init__(self, page: Page, base: str) -> None:
+        self.page, self.base = page, base
+        self.wrong: list[str] = []
+        page.add_init_script(_WATCH)
+        page.on("console", self._said)
+        page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        page.on("dialog", self._interrupted)
+        page.on("request", lambda request: self._asked(request.url))
+
+    def _said(self, message: ConsoleMessage) -> None:
+        # A refusal that the page shows is written here as well, by the browser.
+        if message.type in ("error", "warning") and not message.text.startswith("Failed to load resource"):
+            self.wrong.append(f"console: {message.text}")
+
+    def _interrupted(self, dialog: Dialog) -> None:
+        self.wrong.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith((self.base, "data:", "blob:")):
+            self.wrong.append(f"foreign request: {url}")
+
+    def open(self, place: str = "") -> Page:
+        """Go somewhere in the console, and wait until it is there."""
+        if self.page.url.startswith(self.base):
+            self.page.evaluate("place => { location.hash = place; }", f"#/{place}")
+        else:
+            self.page.goto(f"{self.base}/#/{place}")
+        self.page.locator("main h1").first.wait_for()
+        self.settle()
+        return self.page
+
+    def settle(self) -> None:
+        """Wait until nothing is being loaded."""
+        self.page.locator(".loading").first.wait_for(state="detached")
+
+
+@contextmanager
+def watched(browser: Browser, base: str, **options: Any) -> Generator[Watched]:
+    """A page in a context of its own; whatever must not happen is told at its end."""
+    given: dict[str, Any] = {"viewport": WIDE, "reduced_motion": "reduce", **options}
+    context: BrowserContext = browser.new_context(**given)
+    context.set_default_timeout(PATIENCE)
+    try:
+        one = Watched(context.new_page(), base)
+        yield one
+        assert one.wrong == []
+    finally:
+        context.close()
+
+
+@cache
+def axe() -> str:
+    """The source of axe."""
+    return (TOOLS / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+@contextmanager
+def counted(page: Page) -> Generator[list[float]]:
+    """The bytes that arrive meanwhile over the wire, one number for each answer."""
+    sizes: list[float] = []
+    wire: Any = page.context.new_cdp_session(page)
+    wire.send("Network.enable")
+
+    def arrived(event: dict[str, Any]) -> None:
+        sizes.append(event["encodedDataLength"])
+
+    wire.on("Network.loadingFinished", arrived)
+    yield sizes
+
+
+def findings(page: Page, *rules: str) -> list[str]:
+    """What axe finds wrong with a page, by all its rules or those named."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(axe())
+    only = {"runOnly": {"type": "rule", "values": rules}} if rules else {}
+    run = "(only) => axe.run({...only, resultTypes: ['violations']}).then((found) => found.violations)"
+    found: list[dict[str, Any]] = page.evaluate(run, only)
+    return [f"{one['id']}: {[node['target'] for node in one['nodes']][:3]} {one['help']}" for one in found]

@@ -1,0 +1,38 @@
+"""One browser for each worker, and one gateway with a desk that has something of everything."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from tests.console.browser import DESK, PATIENCE, Running, Watched, launch, running, watched
+from tests.harness import make_config, plain_server
+
+
+@pytest.fixture(scope="session")
+def browser() -> Generator[Browser]:
+    """A real Chromium."""
+    expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as playwright:
+        opened = launch(playwright)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
+    """A gateway on this machine for whoever is on it, with a server that works and one that does not."""
+    home: Path = tmp_path_factory.mktemp("desk")
+    servers = {"desk": plain_server(DESK), "gone": {"command": "/nowhere/to-be-found"}}
+    with running(make_config(home, servers)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def console(browser: Browser, desk: Running) -> Generator[Watched]:
+    """The console of that gateway, on a wide screen."""
+    with watched(browser, desk.base) as one:
+        yield one
