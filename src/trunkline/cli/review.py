@@ -106,6 +106,8 @@ async def _kept(config: Config) -> Any:
 
     trust = Trust(config.home)
     await trust.load_all()
+    for server in config.servers:
+        await trust.load(server)
     return trust
 
 

@@ -16,7 +16,7 @@ from trunkline.control.change import Chronicle, ToolChange, ToolChanged
 from trunkline.control.list_store import file_name
 from trunkline.events import Emitter
 from trunkline.model import Kind, Listing, Snapshot
-from trunkline.storage.files import try_replace_file
+from trunkline.storage.files import read_document, try_replace_file
 from trunkline.tasks import Tasks
 
 log = logging.getLogger("trunkline")
@@ -124,17 +124,11 @@ class History:
         if path is None:
             return None
         try:
-            if path.stat().st_size > LARGEST:
-                raise ValueError("it is too large")
-            document = msgspec.json.decode(path.read_bytes(), type=_Document)
-            if document.format != FORMAT:
-                raise ValueError(f"its format is {document.format}")
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
+            document = read_document(path, _Document, format=FORMAT, largest=LARGEST)
+        except ValueError as error:
             log.warning("The history in %s cannot be read and is begun anew: %s.", path, error)
             return None
-        return document.chronicle
+        return document.chronicle if document is not None else None
 
     def _write(self, chronicle: Chronicle) -> None:
         path = self._path(chronicle.server)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -13,10 +13,8 @@ import msgspec
 from trunkline.control.list_store import file_name
 from trunkline.identity import server_id
 from trunkline.model import Kind
-from trunkline.storage.files import try_replace_file
+from trunkline.storage.files import read_document, try_replace_file
 from trunkline.tools.trust.definition import Sign, describe
-
-log = logging.getLogger("trunkline")
 
 FORMAT = 1
 LARGEST = 128 * 2**20
@@ -24,7 +22,7 @@ LARGEST = 128 * 2**20
 VARIANTS = 4
 """Definitions of one name that are agreed to at once: servers may show callers different ones."""
 MOST = 20_000
-"""Names of one kind of one server whose definitions are remembered; beyond it the oldest are forgotten."""
+"""Names of one kind of one server whose definitions are remembered; more are held, or the oldest forgotten for them."""
 
 WaitingState = Literal["held", "changed", "rejected"]
 SERVER = "server"
@@ -75,6 +73,8 @@ class Kept:
     pins: dict[str, dict[str, bytes]] = field(default_factory=dict[str, dict[str, bytes]])
     """By kind and name; those of several definitions stand one behind the other, the newest first."""
     waiting: dict[tuple[str, str], Waiting] = field(default_factory=dict[tuple[str, str], Waiting])
+    lost: bool = False
+    """What was agreed to cannot be read: nothing of the server is served before somebody agrees to it anew."""
 
     @property
     def held(self) -> dict[str, str]:
@@ -89,12 +89,16 @@ class PinStore:
         self._folder = home / "pins"
 
     def servers(self) -> list[str]:
-        """Of whom anything is kept."""
-        found = [self._read(path) for path in sorted(self._folder.glob("*.json"))]
-        return [document.server for document in found if document is not None]
+        """Of whom anything is kept that can be read."""
+        found: list[str] = []
+        for path in sorted(self._folder.glob("*.json")):
+            with suppress(ValueError):
+                document = self._read(path)
+                found += [document.server] if document is not None else []
+        return found
 
     def load(self, server: str) -> Kept:
-        """What is kept of a server; nothing where it was never seen, or its file cannot be read."""
+        """What is kept of a server; nothing where it was never seen. `ValueError` when that cannot be known."""
         document = self._read(self._path(server))
         if document is None:
             return Kept()
@@ -112,9 +116,15 @@ class PinStore:
         )
 
     def save(self, server: str, kept: Kept, agreed: Mapping[tuple[str, str], Mapping[bytes, bytes]]) -> bool:
-        """Write what changed; of what was `agreed` to since, the definitions by their pins, too."""
-        # The file is read each time: another process may have agreed to something meanwhile.
-        document = self._read(self._path(server)) or _Document(FORMAT, server)
+        """Write what changed; of what was `agreed` to since, the definitions by their pins, too.
+
+        False when it could not be written: the disk does not take it, or what is there cannot be read.
+        """
+        try:
+            # The file is read each time: another process may have agreed to something meanwhile.
+            document = self._read(self._path(server)) or _Document(FORMAT, server)
+        except ValueError:
+            return False
         document.identity = kept.identity
         document.begun = sorted(kept.begun)
         for (kind, name), definitions in agreed.items():
@@ -129,11 +139,21 @@ class PinStore:
             raw = msgspec.Raw(one.definition or b"{}")
             made = _Waiting(one.state, raw, one.digest, one.since, list(one.what), list(one.signs))
             document.waiting.setdefault(kind, {})[name] = made
-        return try_replace_file(self._path(server), msgspec.json.encode(document))
+        content = msgspec.json.encode(document)
+        if len(content) > LARGEST:
+            # What only a diff needs is left out; were the pins, anything would be agreed to.
+            for names in document.agreed.values():
+                for found in names.values():
+                    found[:] = [_Agreed(one.pin, msgspec.Raw(b"{}")) for one in found]
+            content = msgspec.json.encode(document)
+        return len(content) <= LARGEST and try_replace_file(self._path(server), content)
 
     def agreed(self, server: str, kind: str, name: str) -> bytes:
         """The definition that was agreed to last; empty where none was."""
-        document = self._read(self._path(server))
+        try:
+            document = self._read(self._path(server))
+        except ValueError:
+            return b""
         found = document.agreed.get(kind, {}).get(name, []) if document is not None else []
         return bytes(found[0].definition) if found else b""
 
@@ -152,18 +172,7 @@ class PinStore:
         return self._folder / file_name(server)
 
     def _read(self, path: Path) -> _Document | None:
-        try:
-            if path.stat().st_size > LARGEST:
-                raise ValueError("it is too large")
-            document = msgspec.json.decode(path.read_bytes(), type=_Document)
-            if document.format != FORMAT:
-                raise ValueError(f"its format is {document.format}")
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            log.warning("What was agreed to in %s cannot be read, and is agreed to anew: %s.", path, error)
-            return None
-        return document
+        return read_document(path, _Document, format=FORMAT, largest=LARGEST)
 
 
 def _joined(agreed: list[_Agreed]) -> bytes:

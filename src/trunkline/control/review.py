@@ -15,7 +15,8 @@ from trunkline.control.trust import ToolApproved, Trust
 from trunkline.errors import NotFoundError, VersionConflictError
 from trunkline.identity import unit_name
 from trunkline.tools.names import prefixed
-from trunkline.tools.trust.definition import Definition, diff, pin_of
+from trunkline.tools.trust.definition import Definition, diff, pin_of, unread_pin
+from trunkline.tools.trust.poisoning import LONGEST
 
 Key = tuple[str, str]
 """A kind and a name."""
@@ -59,12 +60,16 @@ async def approve(
     kept, chosen = _chosen(trust, server, names, digests)
     for key in chosen:
         one = kept.waiting[key]
-        if key[0] == SERVER:
+        if kept.lost:
+            trust.begin_anew(server, kept)
+        elif key[0] == SERVER:
             kept.identity = msgspec.json.decode(one.definition, type=Identity)
             del kept.waiting[key]
             trust.note(server)
         else:
-            trust.agree(server, kept, key, one.definition, pin_of(Definition(one.definition)))
+            long = len(one.definition) > LONGEST
+            pin = unread_pin(one.definition) if long else pin_of(Definition(one.definition))
+            trust.agree(server, kept, key, b"{}" if long else one.definition, pin)
     await _decided(trust, server, chosen)
     for kind, name in chosen:
         trust.emit(ToolApproved(server, WORDS[kind], name, by))
@@ -103,6 +108,8 @@ async def _decided(trust: Trust, server: str, chosen: Collection[Key]) -> None:
 
 async def _agreed(trust: Trust, server: str, kind: str, name: str, one: Waiting) -> bytes:
     """What it differs from; empty where nothing was agreed to."""
+    if trust.kept(server).lost:
+        return b""
     if kind == SERVER:
         return json.dumps(dataclasses.asdict(trust.kept(server).identity or Identity()), sort_keys=True).encode()
     if not one.what or "added" in one.what:
@@ -121,5 +128,5 @@ def _review(server: str, kind: str, name: str, one: Waiting, before: bytes) -> R
         tuple(sign.words for sign in one.signs),
         tuple(sign.evidence for sign in one.signs if sign.evidence),
         one.digest,
-        tuple(diff(before, one.definition)),
+        () if len(one.definition) > LONGEST else tuple(diff(before, one.definition)),
     )

@@ -20,12 +20,14 @@ from trunkline.events import Emitter, Event
 from trunkline.identity import owner_of
 from trunkline.model import Introduction, Kind, Listing
 from trunkline.tasks import Tasks
-from trunkline.tools.trust.definition import Definition, Pin, Sign, pin_of, raw_digest, signs_of_risk
+from trunkline.tools.trust.definition import Definition, Pin, Sign, pin_of, raw_digest, signs_of_risk, unread_pin
 from trunkline.tools.trust.lookalikes import Names
 from trunkline.tools.trust.poisoning import LONGEST, poisoning
 
 log = logging.getLogger("trunkline")
 
+WATCHED = 4 * 2**20
+"""Bytes of a definition that is served at all: a digest of more would take the time of others."""
 LAST_WRITES = 5.0
 """Seconds that the end waits for what is being written."""
 
@@ -108,8 +110,28 @@ class Trust:
 
     async def load(self, server: str) -> None:
         """Have what was agreed to before: to be awaited before a server's lists are judged."""
-        if server not in self._kept:
+        if server in self._kept:
+            return
+        try:
             self._kept[server] = await asyncio.to_thread(self.store.load, server)
+        except ValueError as error:
+            self._lost(server, str(error))
+
+    def _lost(self, server: str, why: str) -> None:
+        """What was agreed to cannot be read, so that nobody knows what may be served."""
+        kept = self._kept[server] = Kept(lost=True)
+        words = "what was agreed to of it cannot be read"
+        digest = hashlib.sha256(why.encode()).hexdigest()[:32]
+        sign = Sign("unreadable", words, why)
+        self._wait(server, SERVER, server, Waiting("held", b"", digest, self._clock(), (), (sign,)))
+        if server in self._specs and self._mode(server) == ("follow", True):
+            self.begin_anew(server, kept)
+
+    def begin_anew(self, server: str, kept: Kept) -> None:
+        """Whatever was agreed to of a server counts no more; what it says next is agreed to as at first sight."""
+        self._anew.add(server)
+        self._kept[server] = Kept(kept.identity)
+        self.note(server)
 
     async def forget(self, server: str) -> None:
         """Somebody took a server out for good."""
@@ -129,6 +151,9 @@ class Trust:
         """A server says who it is; one that is another than was agreed to is held as a whole."""
         spec, kept = self._specs.get(server), self._kept.get(server)
         if spec is None or kept is None:
+            return
+        if kept.lost:
+            kept.identity = _identity(spec, introduction)
             return
         now, known = _identity(spec, introduction), kept.identity
         key = SERVER, server
@@ -167,9 +192,8 @@ class Trust:
         stranger = kept.waiting.get((SERVER, server))
         if stranger is not None:
             return Verdict(held=f"its server waits for approval: {stranger.why}")
-        if len(item) > LONGEST:  # neither read nor kept: it would hold up everybody
-            held = self._mode(server)[0] == "hold"
-            return Verdict(held="it is too long to be looked at") if held else AGREED
+        if len(item) > WATCHED and self._mode(server) != ("follow", True):
+            return Verdict(held="it is too long to be watched")
         packed, raw = kept.pins.get(kind.value, {}).get(name, b""), raw_digest(item)
         key = kind.value, name
         if packed.startswith(raw) or any(pin.raw == raw for pin in Pin.each(packed)):
@@ -177,6 +201,8 @@ class Trust:
         waiting = kept.waiting.get(key)
         if waiting is not None and raw_digest(waiting.definition) == raw and waiting.state == "rejected":
             return _verdict(waiting)
+        if len(item) > LONGEST:  # not read, which would hold up everybody: known by its bytes alone
+            return self._weigh_long(server, kept, key, item, Pin.each(packed))
         definition = Definition(item)
         pin = pin_of(definition)
         if any(known.canonical == pin.canonical for known in Pin.each(packed)):
@@ -199,7 +225,7 @@ class Trust:
     def _weigh(
         self, server: str, kept: Kept, key: tuple[str, str], definition: Definition, pin: Pin, known: Sequence[Pin]
     ) -> Verdict:
-        kind, name = key
+        kind = key[0]
         mode, explicit = self._mode(server)
         if mode == "follow" and explicit:
             return self.agree(server, kept, key, definition.item, pin)
@@ -209,18 +235,35 @@ class Trust:
             what = known[0].changed(pin)
             risks = signs_of_risk(known[0].risk, pin.risk) if kind == Kind.TOOL.value else []
             signs = [*risks, *(replace(sign, holds=True) for sign in signs)]
+        elif len(kept.pins.get(kind, ())) >= MOST:
+            # Were others forgotten for it, a server could have its pins forgotten by naming enough.
+            signs.append(Sign("too-many", f"its server named {MOST:,} of them already"))
         elif mode == "hold" and "plain" in kept.begun:
             what = ("added",)
         held = any(sign.holds for sign in signs) or (mode == "hold" and bool(what))
         if not held and not signs and (not what or mode == "follow"):
             return self.agree(server, kept, key, definition.item, pin)
-        before, digest = kept.waiting.get(key), pin.canonical.hex()
         state: WaitingState = "held" if held else "changed"
-        made = Waiting(state, definition.item, digest, self._clock(), what, tuple(signs))
-        if before is not None and before.digest == digest:
-            made = replace(made, since=before.since, state="rejected" if before.state == "rejected" else state)
+        digest = pin.canonical.hex()
+        return self._put_off(server, key, Waiting(state, definition.item, digest, self._clock(), what, tuple(signs)))
+
+    def _weigh_long(self, server: str, kept: Kept, key: tuple[str, str], item: bytes, known: Sequence[Pin]) -> Verdict:
+        """What is too long to be read is agreed to at first sight, and held whenever it is another."""
+        pin, (mode, explicit) = unread_pin(item), self._mode(server)
+        late = mode == "hold" and "plain" in kept.begun
+        if (mode == "follow" and explicit) or not (known or late or len(kept.pins.get(key[0], ())) >= MOST):
+            return self.agree(server, kept, key, b"{}", pin)
+        sign = Sign("too-long", "it is too long to be looked at, and not what was agreed to")
+        what = ("other",) if known else ("added",)
+        return self._put_off(server, key, Waiting("held", item, pin.canonical.hex(), self._clock(), what, (sign,)))
+
+    def _put_off(self, server: str, key: tuple[str, str], made: Waiting) -> Verdict:
+        """Have something wait until somebody looks at it; what was decided of the same before counts."""
+        before = self._kept[server].waiting.get(key)
+        if before is not None and before.digest == made.digest:
+            made = replace(made, since=before.since, state="rejected" if before.state == "rejected" else made.state)
         if made != before:
-            self._wait(server, kind, name, made)
+            self._wait(server, *key, made)
         return _verdict(made)
 
     def _wait(self, server: str, kind: str, name: str, made: Waiting) -> None:
@@ -285,6 +328,8 @@ class Trust:
 
     def note(self, server: str) -> None:
         """Have what is kept of a server written soon."""
+        if self.kept(server).lost:
+            return
         self._unsaved.setdefault(server, {})
         if self._tasks is not None and self._saving is None:
             self._saving = self._tasks.start(self._save(), name="pins")
@@ -302,7 +347,9 @@ class Trust:
             async with asyncio.timeout(LAST_WRITES):
                 await self.saved()
         except TimeoutError:
-            log.warning("Not everything that was agreed to could be written: it will be agreed to anew.")
+            log.warning(
+                "Not everything that was agreed to could be written: it is looked at anew after the next start."
+            )
 
     async def _save(self) -> None:
         try:

@@ -6,6 +6,9 @@ import logging
 import os
 import tempfile
 from pathlib import Path
+from typing import Protocol, TypeVar
+
+import msgspec
 
 from trunkline.errors import ConfigError
 
@@ -50,6 +53,36 @@ def try_replace_file(path: Path, content: bytes) -> bool:
     except OSError:
         return False
     return True
+
+
+class Formatted(Protocol):
+    """What says in which format it was written."""
+
+    @property
+    def format(self) -> int: ...
+
+
+T = TypeVar("T", bound=Formatted)
+
+
+def read_document(path: Path, type: type[T], *, format: int, largest: int) -> T | None:
+    """A JSON file of ours; `None` where there is none. `ValueError` says why one that is there cannot be used."""
+    try:
+        if path.stat().st_size > largest:
+            raise ValueError("it is too large")
+        return document_of(path.read_bytes(), type, format=format)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ValueError(error.strerror or str(error)) from error
+
+
+def document_of(content: bytes, type: type[T], *, format: int) -> T:
+    """The same of what was read already."""
+    document = msgspec.json.decode(content, type=type)
+    if document.format != format:
+        raise ValueError(f"its format is {document.format}")
+    return document
 
 
 def write_private(path: Path, content: bytes) -> None:

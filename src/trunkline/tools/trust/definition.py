@@ -33,7 +33,18 @@ PARTS = {
 _DIGEST, _PART = 16, 4
 _NONE = bytes(_PART)
 
-SignCode = Literal["hidden-characters", "hidden-text", "instructions", "look-alike", "claims-tool", "risk", "identity"]
+SignCode = Literal[
+    "hidden-characters",
+    "hidden-text",
+    "instructions",
+    "look-alike",
+    "claims-tool",
+    "risk",
+    "identity",
+    "unreadable",
+    "too-many",
+    "too-long",
+]
 
 
 @dataclass(frozen=True)
@@ -187,6 +198,11 @@ def pin_of(definition: Definition) -> Pin:
     canonical = bytes.fromhex(digest_json(definition.item))[:_DIGEST]
     risk = bytes((risk_of(definition),))
     return Pin(b"".join((raw_digest(definition.item), canonical, risk, *parts, _short(rest))))
+
+
+def unread_pin(item: bytes) -> Pin:
+    """What is remembered of a definition that is too long to be read: its very bytes, and nothing of its parts."""
+    return Pin(raw_digest(item) * 2 + bytes(_SIZE - 2 * _DIGEST))
 
 
 def _short(value: Any) -> bytes:
