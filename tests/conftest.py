@@ -58,6 +58,7 @@ SLOW = (
     "docs",
     "call/tasks",
     "tenancy/oauth/test_real_provider.py",
+    "tenancy/test_planted.py",
     "test_bench.py",
 )
 """What runs end to end, the longest first; `make check` leaves it out."""

@@ -15,7 +15,7 @@ from yarl import URL
 from tests.gateway.test_console_session import Browser
 from tests.harness import gateway
 from tests.install.test_services import Endpoint, endpoint
-from tests.tenancy.oauth.provider import provider
+from tests.tenancy.oauth.provider import bearer, browsing, provider
 from tests.tenancy.test_access import notes, open_house
 from tests.tenancy.test_people import Admin
 from trunkline import CredentialRefused
@@ -145,7 +145,7 @@ async def test_what_is_answered_is_as_described(
         made = await own("POST", "servers", {"name": "git", "url": f"{protected.url}/mcp"})
         assert made[0] == 201, made
         begun = await check(own, "POST", "servers/{name}/login")
-        async with http.get(begun["url"]) as page:
+        async with browsing() as tab, tab.get(begun["url"], headers=bearer(key)) as page:
             assert page.status == 200
         done = await check(own, "GET", "servers/{name}/login", query=f"?attempt={begun['attempt']}")
         assert done == {"state": "signed-in"}

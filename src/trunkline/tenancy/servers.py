@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from trunkline.config.reading import server_of
-from trunkline.config.server import ServerSpec
+from trunkline.config.server import ServerSpec, TrustMode
 from trunkline.errors import ConfigError, CredentialError, NotFoundError, RefusedError, VersionConflictError
 from trunkline.identity import server_id
 from trunkline.storage import credentials, documents
@@ -27,8 +27,8 @@ from trunkline.wire.seal import Seal, context_of
 
 log = logging.getLogger("trunkline")
 
-SECRET = ("env", "headers", "oauth")
-"""Options whose values may be secret."""
+SECRET = ("env", "headers", "oauth", "url")
+"""Options whose values may be secret; of an address what is behind the question mark, or before the host."""
 
 ServerScope = Literal["app", "user"]
 TrustLevel = Literal["", "verified", "community", "unverified"]
@@ -44,6 +44,8 @@ class About:
     tags: tuple[str, ...] = ()
 
 
+TRUST: Mapping[TrustLevel, TrustMode] = {"verified": "flag", "unverified": "hold"}
+"""What becomes of changed definitions by the level of trust, where `trust` does not say; else as for all servers."""
 ABOUT = tuple(one.name for one in dataclasses.fields(About))
 
 
@@ -173,7 +175,10 @@ class Servers:
             raise ConfigError(
                 f"{name!r} cannot be a server's name.", hint="Use 1 to 64 letters, digits, dots or dashes."
             )
-        secrets = {key: content.pop(key) for key in SECRET if content.get(key)}
+        secrets = {key: content.pop(key) for key in SECRET if content.get(key) and key != "url"}
+        url = str(content.get("url", ""))
+        if plain_url(url) != url:
+            secrets["url"], content["url"] = url, plain_url(url)
         made = CheckedServer(Document("server", user, name, content), secrets)
         self._read(made.document, secrets)
         return made
@@ -232,9 +237,11 @@ class Servers:
         about = {name: content.pop(name) for name in ABOUT if name in content}
         spec = server_of(document.name, content, self._env)
         try:
+            said = msgspec.convert(about, About)
+            trust = spec.trust or TRUST.get(said.trust_level, "")
             return Registration(
-                dataclasses.replace(spec, name=server_id(document.owner, document.name)),
-                msgspec.convert(about, About),
+                dataclasses.replace(spec, name=server_id(document.owner, document.name), trust=trust),
+                said,
                 document.owner,
                 document.version,
                 document.created,
@@ -242,6 +249,13 @@ class Servers:
             )
         except msgspec.ValidationError as error:
             raise ConfigError(f"Server {document.name!r}: {error}.") from error
+
+
+def plain_url(url: str) -> str:
+    """An address without what may be a credential in it."""
+    scheme, found, rest = url.partition("#")[0].partition("?")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{found}{host.rpartition('@')[2]}{slash}{path}"
 
 
 def _changed(name: str) -> VersionConflictError:

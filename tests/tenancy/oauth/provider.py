@@ -60,6 +60,10 @@ class Provider:
     hold: asyncio.Event | None = None
     """If there is one, the next refusal waits for it."""
     challenges: dict[str, str] = field(default_factory=dict[str, str])
+    more: dict[str, Callable[[web.Request], web.Response]] = field(
+        default_factory=dict[str, Callable[[web.Request], web.Response]]
+    )
+    """What it answers to a POST at other addresses."""
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
 
     @property
@@ -75,7 +79,11 @@ class Provider:
             web.post("/register", self._register),
             web.post("/revoke", self._revoke),
             web.post("/mcp", self._mcp),
+            *(web.post(path, self._other) for path in self.more),
         ]
+
+    async def _other(self, request: web.Request) -> web.Response:
+        return self.more[request.path](request)
 
     async def _described(self, request: web.Request) -> web.Response:
         said = {"resource": f"{self.url}/mcp", "authorization_servers": [self.url], **self.description}

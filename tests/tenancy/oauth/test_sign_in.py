@@ -14,6 +14,7 @@ import pytest
 
 from tests.harness import LegacyCaller, ModernCaller, gateway, until
 from tests.tenancy.oauth.provider import Provider, base_of, kept_tokens, login, provider, server_of, sign_in
+from tests.tenancy.test_people import Admin
 from trunkline.gateway.serve import Gateway
 from trunkline.model import State
 
@@ -273,3 +274,28 @@ def test_where_nobody_signs_in_nothing_of_it_is_loaded() -> None:
     loaded = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
 
     assert loaded.stdout.strip() == "[]"
+
+
+async def test_how_to_sign_in_can_be_said_over_the_admin_api_and_what_is_secret_of_it_is_never_given_back(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with provider() as one, gateway(tmp_path, {}) as opened:
+        admin = Admin(opened, http)
+        oauth = {"client_id": "by-hand", "client_secret": "hush-9a7c", "scopes": ["read"]}
+        wanted = {"name": "git", "scope": "app", "url": f"{one.url}/mcp?k=hush-1", "trust_level": "unverified"}
+        made = await admin("POST", "servers", {**wanted, "oauth": {**oauth, "shared": True}})
+        changed = await admin("PATCH", "servers/git?scope=app", {"oauth": {"scopes": ["read", "write"]}})
+        refused = await admin("POST", "servers", {**wanted, "name": "x", "oauth": {"client_name": "x"}})
+        said = await login(opened, http, key=opened.key)
+        async with http.get(said["url"]) as page:
+            assert page.status == 200
+        [asked] = one.tokens
+
+    assert (made[0], changed[0], refused[0]) == (201, 200, 422)
+    assert made[1]["trust"] == "hold"  # nobody vouches for it
+    assert changed[1]["oauth"] == {
+        "client_id": "by-hand", "scopes": ["read", "write"], "shared": True, "secrets": ["client_secret"],
+    }  # fmt: skip
+    assert "hush" not in str((made, changed))
+    assert one.authorizations[0]["scope"] == "read write"
+    assert (one.authorizations[0]["client_id"], asked["grant_type"]) == ("by-hand", "authorization_code")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import msgspec
 
+from trunkline.config.oauth import Grant, OAuthSpec
 from trunkline.errors import NotFoundError, RefusedError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route
 from trunkline.gateway.api.status import described, views_of
@@ -15,6 +16,24 @@ from trunkline.tenancy.servers import Registration, TrustLevel, check_member_ser
 
 if TYPE_CHECKING:
     from trunkline.relay import Relay
+
+
+class WantedOAuth(Body, frozen=True, omit_defaults=True):
+    """How to sign in to a server, as `[servers.NAME.oauth]` says it. What is changed later is changed one by one."""
+
+    client_id: str | msgspec.UnsetType = msgspec.UNSET
+    client_secret: str | msgspec.UnsetType = msgspec.UNSET
+    private_key: str | msgspec.UnsetType = msgspec.UNSET
+    client_metadata_url: str | msgspec.UnsetType = msgspec.UNSET
+    scopes: list[str] | msgspec.UnsetType = msgspec.UNSET
+    issuer: str | msgspec.UnsetType = msgspec.UNSET
+    authorization_url: str | msgspec.UnsetType = msgspec.UNSET
+    token_url: str | msgspec.UnsetType = msgspec.UNSET
+    grant: Grant | msgspec.UnsetType = msgspec.UNSET
+    assertion: str | msgspec.UnsetType = msgspec.UNSET
+    idp_token_url: str | msgspec.UnsetType = msgspec.UNSET
+    idp_client_id: str | msgspec.UnsetType = msgspec.UNSET
+    shared: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class WantedServer(Body, frozen=True, omit_defaults=True):
@@ -27,6 +46,7 @@ class WantedServer(Body, frozen=True, omit_defaults=True):
     env: dict[str, str] = {}
     cwd: str = ""
     headers: dict[str, str] = {}
+    oauth: WantedOAuth | None = None
     transport: str = ""
     timeout: float = 0.0
     enabled: bool = True
@@ -81,6 +101,8 @@ class ShownServer(TypedDict, total=False):
     url: str
     command: str
     headers: list[str]
+    oauth: dict[str, Any]
+    """What was said of how to sign in; of what is secret, the names alone, in `secrets`."""
     env: list[str]
     enabled: bool
     trust: str
@@ -181,7 +203,10 @@ class _Servers:
     async def change(self, ask: Ask) -> Given:
         name, user = ask.names["name"], self._whose(ask)
         kept, version = await self._relay.tenancy.servers.wanted(user, name)
-        wanted = {**kept, **written(ask.body), "name": name}
+        said = written(ask.body)
+        if "oauth" in said:
+            said["oauth"] = {**kept.get("oauth", {}), **said["oauth"]}
+        wanted = {**kept, **said, "name": name}
         made = await self._put(ask, wanted, user, version=ask.if_match or version)
         return Given(shown(made), version=made.version)
 
@@ -259,6 +284,7 @@ def shown(registration: Registration) -> dict[str, Any]:
         "url": spec.url.partition("?")[0],
         "command": spec.command,
         "headers": sorted(spec.headers),
+        **({"oauth": _shown_oauth(spec.oauth)} if spec.oauth != OAuthSpec() else {}),
         "env": sorted(spec.env),
         "enabled": spec.enabled,
         "trust": spec.trust,
@@ -272,3 +298,10 @@ def shown(registration: Registration) -> dict[str, Any]:
         "updated": registration.updated / 1000,
     }
     return told
+
+
+def _shown_oauth(oauth: OAuthSpec) -> dict[str, Any]:
+    plain = {one.name: getattr(oauth, one.name) for one in dataclasses.fields(oauth) if one.repr}
+    said = {name: value for name, value in plain.items() if value != getattr(OAuthSpec(), name)}
+    hidden = [one.name for one in dataclasses.fields(oauth) if not one.repr and getattr(oauth, one.name)]
+    return {**said, **({"secrets": hidden} if hidden else {})}
