@@ -90,6 +90,7 @@ from trunkline.config.options import ProfileSpec as ProfileSpec
 from trunkline.config.options import RouterSection as RouterSection
 from trunkline.config.options import SearchSection as SearchSection
 from trunkline.config.options import ServerSpec as ServerSpec
+from trunkline.config.programs import ProgramsSection as ProgramsSection
 from trunkline.config.secrets import Secrets as Secrets
 from trunkline.control.discovery.criteria import ToolSearchCriteria as ToolSearchCriteria
 from trunkline.control.discovery.criteria import ToolSearchResult as ToolSearchResult
@@ -105,6 +106,7 @@ from trunkline.control.tenants import ServerUnregistered as ServerUnregistered
 from trunkline.control.trust import ToolApproved as ToolApproved
 from trunkline.control.trust import ToolHeld as ToolHeld
 from trunkline.errors import ManifestError as ManifestError
+from trunkline.errors import ProgramError as ProgramError
 from trunkline.errors import TrunklineError as TrunklineError
 from trunkline.hub import Hub as Hub
 from trunkline.hub import open_hub as open_hub
@@ -127,6 +129,11 @@ from trunkline.manager.config import McpConnection as McpConnection
 from trunkline.manager.config import McpServerConfig as McpServerConfig
 from trunkline.manager.config import McpToolDefinition as McpToolDefinition
 from trunkline.manager.context import McpContextManager as McpContextManager
+from trunkline.manager.executor import ExecutionContext as ExecutionContext
+from trunkline.manager.executor import ExecutionResult as ExecutionResult
+from trunkline.manager.executor import ExecutionStep as ExecutionStep
+from trunkline.manager.executor import ProgrammaticToolExecutor as ProgrammaticToolExecutor
+from trunkline.manager.executor import ToolMetrics as ToolMetrics
 from trunkline.manager.manager import McpManagerV2 as McpManagerV2
 from trunkline.manager.manager import McpManagerV2Config as McpManagerV2Config
 from trunkline.manager.proxy_tool import McpProxyTool as McpProxyTool
@@ -156,6 +163,7 @@ from trunkline.questions.protocol import create_select_request as create_select_
 from trunkline.questions.protocol import create_text_input_request as create_text_input_request
 from trunkline.questions.protocol import global_elicitation_protocol as global_elicitation_protocol
 from trunkline.questions.protocol import is_elicitation_protocol_message as is_elicitation_protocol_message
+from trunkline.sandbox.run import ProgramResult as ProgramResult
 from trunkline.search.finder import Finder as Finder
 from trunkline.search.finder import SearchConfig as SearchConfig
 from trunkline.search.text import ToolText as ToolText

@@ -165,6 +165,17 @@ class ServerRefusedError(TrunklineError):
         self.data = data
 
 
+class ProgramError(TrunklineError):
+    """A program over tools failed, or was not let run; what its calls did before is done."""
+
+    def __init__(self, message: str, *, line: int = 0, hint: str = "", printed: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.line = line
+        """The line of the program where it failed; 0 when that is not known."""
+        self.printed = printed
+        """What it had printed by then."""
+
+
 class CancelledCallError(TrunklineError):
     """The caller withdrew the call."""
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from trunkline.call.middleware.chain import ToolMiddleware
-from trunkline.call.stages.middleware import result_of
 from trunkline.callers import Edge
 from trunkline.config.options import Config, SearchStrategy
 from trunkline.config.reading import find_file, load
@@ -21,26 +20,27 @@ from trunkline.control.registry import Changed
 from trunkline.control.review import Review, approve, reject, reviews
 from trunkline.control.tenants import ServerRegistered, ServerUnregistered
 from trunkline.control.trust import ToolApproved, ToolHeld
-from trunkline.errors import ConfigError, InvalidArgumentsError, ServerRefusedError
+from trunkline.errors import ConfigError, InvalidArgumentsError
 from trunkline.events import Emitter
 from trunkline.identity import Scope, server_id
 from trunkline.model import Call, Entry, Kind, ServerView, Snapshot, View
 from trunkline.questions.bridge import AnswerHandler, LocalAnswers
 from trunkline.questions.manager import ElicitationManager
 from trunkline.relay import Relay, open_relay
+from trunkline.sandbox.programs import Asks
+from trunkline.sandbox.run import ProgramResult
 from trunkline.tenancy.credentials import CredentialRefused
 from trunkline.tenancy.limits import LimitNear, LimitReached
 from trunkline.tenancy.servers import Registration, ServerScope, written
 from trunkline.tenancy.tenancy import Tenancy, open_tenancy
 from trunkline.tenancy.threads import ThreadChanged, check_id
 from trunkline.thread import HubThread
-from trunkline.tool import DIRECT, Annotations, Safety, ToolResult
+from trunkline.tool import DIRECT, PROGRAM, Annotations, Safety, ToolResult
 from trunkline.tools.names import meaning
 from trunkline.upstream.connection import CLIENT_INFO
 from trunkline.wire import meta
 from trunkline.wire.era import MODERN_VERSIONS
-from trunkline.wire.members import decode, encode
-from trunkline.wire.questions import not_asked, read_input_required
+from trunkline.wire.members import encode
 
 if TYPE_CHECKING:
     from trunkline.authoring.server import MCPServerBase
@@ -105,16 +105,7 @@ class Hub:
             call.ask = partial(self._local.answer, call)
         if self.elicitation.has_handler:
             call.answer_here = self.elicitation.request
-        reply = await self.relay.handle(call)
-        while reply.questions and reply.parked is not None:
-            refused = {key: not_asked(question) for key, question in reply.questions.items()}
-            reply = await self.relay.resume(call, reply.parked, refused)
-        if reply.modern and read_input_required(reply.result) is not None:
-            raise ServerRefusedError(f"Tool {tool!r} asks a question, and nobody is there to answer.", code=-32603)
-        if reply.error:
-            error = decode(reply.error)
-            raise ServerRefusedError(str(error.get("message", "")), code=error.get("code", 0), data=error.get("data"))
-        return result_of(reply.result)
+        return await self.relay.outcome(call)
 
     async def answer(self, asked: object, *, format: str, user: str = "", thread: str = "") -> dict[str, Any]:
         """Make the call that a model asks for, as its vendor's SDK hands it over, and answer as the vendor takes it.
@@ -124,6 +115,26 @@ class Hub:
         from trunkline.tools.convert.model_calls import answer
 
         return await answer(partial(self.call, user=user, thread=thread), asked, format)
+
+    async def run(self, code: str, *, user: str = "", thread: str = "", timeout: float = 0.0) -> ProgramResult:
+        """Run a program in a sandbox, with each tool that its user may have called by programs as an async function.
+
+        Raises `ProgramError` for one that fails, with its line. What needs a person's agreement is asked of the handler
+        of `elicitation`, all at once; `timeout` is instead of `programs.timeout`. Needs `trunkline[programs]`.
+        """
+        _check_types(PROGRAM, {}, timeout)
+        if not isinstance(code, str):  # pyright: ignore[reportUnnecessaryIsInstance] - whatever callers pass
+            raise InvalidArgumentsError("A program is a text.", hint="Read the file before you run it.")
+        scope = await self.relay.scope_of(user, thread)
+        await self.relay.settle()
+        caller = self._local.caller()
+        call = Call("tools/call", PROGRAM, {"arguments": encode({"code": code})}, scope=scope, caller=caller)
+        if caller.capabilities != b"{}":
+            call.ask = partial(self._local.answer, call)
+        call.answer_here = self.elicitation.request if self.elicitation.has_handler else None
+        outcome = await self.relay.programs.run(call, code, timeout=timeout)
+        assert not isinstance(outcome, Asks), "who is asked here answers here"
+        return outcome
 
     def use(self, middleware: ToolMiddleware) -> Hub:
         """Run `middleware` around every call of a tool, whoever makes it."""

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from trunkline.identity import EVERYONE, Scope, unit_name
-from trunkline.tool import DIRECT, NO_OPTIONS, UNKNOWN, Annotations, ToolOptions
+from trunkline.tool import DIRECT, NO_OPTIONS, PROGRAM, UNKNOWN, Annotations, ToolOptions
 
 MOST_NOTES = 64
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
@@ -156,6 +156,12 @@ class Call:
     """The issuer's token of the caller, for an exchange alone: it is never sent to a server, logged or kept."""
     by_search: bool = False
     """It came through `call_tool`: whoever made it may not have seen the tool's schema."""
+    program: str = ""
+    """The id of the program that makes it; empty for a call that is no program's."""
+    agreed: bool = False
+    """A person agreed to this very call already, and is not asked again."""
+    unlisted: bool = False
+    """It comes from a command of this machine, and may use what lists do not show."""
     notes: list[tuple[str, str, float]] | None = None
     """What stages noted on the way (what, how, and when on the clock of this machine), where somebody reads it."""
 
@@ -222,7 +228,7 @@ class Entry:
     """What the configuration says of a tool."""
     deferred: bool = False
     """Lists leave it out where callers can search."""
-    callers: tuple[str, ...] = (DIRECT,)
+    callers: tuple[str, ...] = (DIRECT, PROGRAM)
     """Who may call it."""
     members: tuple[str, ...] = ()
     """Where `server` is a group: the servers of it that offer this."""
@@ -426,6 +432,10 @@ class View:
     """All that they can use."""
     searching: bool = False
     """They are shown some tools, and search for the others."""
+    programs: bool = False
+    """They may run programs over tools."""
+    coding: bool = False
+    """They call what they find by programs alone, and read tools as functions."""
     tools: tuple[Entry, ...] = ()
     """The tools that are listed."""
     resources: tuple[Entry, ...] = ()

@@ -21,7 +21,7 @@ from trunkline.call.stages.cache import CacheStage
 from trunkline.call.stages.elicit import ElicitStage
 from trunkline.call.stages.entry import EntryStage
 from trunkline.call.stages.limits import LimitStage
-from trunkline.call.stages.middleware import MiddlewareStage
+from trunkline.call.stages.middleware import MiddlewareStage, result_of
 from trunkline.call.stages.record import RecordStage
 from trunkline.call.stages.route import RouteStage
 from trunkline.call.stages.send import SendStage
@@ -42,12 +42,14 @@ from trunkline.control.registry import Changed, OwnedChanged, Registry
 from trunkline.control.signing_in import SigningIn
 from trunkline.control.tenants import Tenants
 from trunkline.control.views import Views
-from trunkline.errors import ConfigError, StoreError, UpstreamError
+from trunkline.errors import ConfigError, ServerRefusedError, StoreError, UpstreamError
 from trunkline.finding import Finding
 from trunkline.following import Following
 from trunkline.identity import Scope
 from trunkline.model import Answer, Call, Caller, Introduction, Parked, Reply, ServerView, Snapshot
 from trunkline.recording import Recording
+from trunkline.sandbox.programs import Programs
+from trunkline.sandbox.runtime import is_installed
 from trunkline.storage.files import seal_key
 from trunkline.storage.store import Change
 from trunkline.tasks import Tasks, open_tasks
@@ -55,13 +57,15 @@ from trunkline.telemetry.savings import Savings
 from trunkline.telemetry.tally import Tallies
 from trunkline.tenancy.limits import Limiter
 from trunkline.tenancy.tenancy import Tenancy
-from trunkline.tool import NO_OPTIONS, ToolOptions
+from trunkline.tool import NO_OPTIONS, ToolOptions, ToolResult
 from trunkline.tools.builtin import CALL
 from trunkline.upstream.connection import Connection
 from trunkline.upstream.connection_key import ConnectionKey
 from trunkline.upstream.exchange import Exchange
 from trunkline.upstream.local import Mounted
 from trunkline.upstream.pool import Pool, PoolEvents, open_pool
+from trunkline.wire.members import decode_object
+from trunkline.wire.questions import not_asked, read_input_required
 from trunkline.wire.seal import Seal
 
 if TYPE_CHECKING:
@@ -84,7 +88,7 @@ class Relay:
         self._added: dict[str, ServerSpec] = {}  # what was mounted or registered
         self._applying = asyncio.Lock()
         self._registry = Registry(config, tasks, self._learn)
-        self._views, self.trust = Views(config), self._registry.trust
+        self._views, self.trust = Views(config, programs=is_installed()), self._registry.trust
         self._fleet = Fleet(self._registry, ListStore(config.home), tasks)
         self._own_lists = OwnLists(self._fleet, self._views, tasks, self._registry)
         self.own_subscriptions = OwnSubscriptions(self._fleet, tasks)
@@ -118,6 +122,8 @@ class Relay:
         """What callers were spared who search."""
         self.recording = Recording(config, watched=edge.watched)
         """What is known of calls that run, and of those that ended."""
+        self.programs = Programs(lambda: self.config, self.outcome, self.view_for, tenancy, tasks, self.savings)
+        """Runs programs over tools."""
         self._cache: CacheStage | None = None
         self._routes = RouteStage({}, config.router)
         self._lanes = Lanes(self._limits)
@@ -137,7 +143,7 @@ class Relay:
         records = self.recording.records
         self.stages: tuple[Stage, ...] = (
             *((RecordStage(records),) if records.readers else ()),
-            BuiltinStage(self.view_for, self.finding.find_for, config, self.savings),
+            BuiltinStage(self.view_for, self.finding.find_for, config, self.savings, self.programs.answer),
             EntryStage(self.view_for, self._callers.settle_for, self._options, self._links),
             *((LimitStage(self.limiter),) if self.tenancy.is_open or config.limits != LimitsSection() else ()),
             MiddlewareStage(policy, self._tasks, self._edge.open_page),
@@ -158,6 +164,19 @@ class Relay:
         if call.name == CALL:
             unwrap(call, self.view_for(call.scope, call.caller))
         return call
+
+    async def outcome(self, call: Call) -> ToolResult:
+        """Take a call of a tool to its end; questions that nobody in it answers are refused."""
+        reply = await self.handle(call)
+        while reply.questions and reply.parked is not None:
+            refused = {key: not_asked(question) for key, question in reply.questions.items()}
+            reply = await self.resume(call, reply.parked, refused)
+        if reply.modern and read_input_required(reply.result) is not None:
+            raise ServerRefusedError(f"Tool {call.name!r} asks a question, and nobody is there to answer.", code=-32603)
+        if reply.error:
+            error = decode_object(reply.error)
+            raise ServerRefusedError(str(error.get("message", "")), code=error.get("code", 0), data=error.get("data"))
+        return result_of(reply.result)
 
     async def resume(self, call: Call, parked: Parked, answers: Mapping[str, Answer]) -> Reply:
         """Give a call that asked something its answers."""
@@ -277,6 +296,7 @@ class Relay:
         self._join()
         self._views.configure(config)
         self.limiter.configure(config.limits)
+        self.programs.configure()
         self._registry.configure(config)
         if config.tools != said:
             await self.tenants.reconsider()
@@ -381,7 +401,7 @@ class Relay:
         """Somebody who is gone leaves nothing to whoever is given the name next."""
         self.limiter.learn(now or Scope(user=user))
         if not key:
-            memories = self.tallies, self.savings, self.limiter, self._links, self.finding, self._cache
+            memories = self.tallies, self.savings, self.limiter, self._links, self.finding, self._cache, self.programs
             for memory in memories:
                 if memory is not None:
                     memory.forget_user(user)
@@ -396,6 +416,7 @@ class Relay:
 
     async def close(self) -> None:
         """End what is our own, and the servers that were mounted."""
+        await self.programs.close()
         self.own_subscriptions.close()
         if self.tenancy.is_open:
             with suppress(StoreError):

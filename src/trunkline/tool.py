@@ -14,6 +14,9 @@ Safety = Literal["safe", "moderate", "dangerous"]
 DIRECT = "direct"
 """The caller that is no program: a model, or whoever else calls a tool itself."""
 
+PROGRAM = "run_code"
+"""The caller that is a program of ours, as `allowed_callers` name it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
@@ -74,7 +77,8 @@ class ToolOptions(Annotations):
     defer_loading: bool | None = None
     """Whether lists leave it out: it is found by `search_tools` and called by its name; default is its server's."""
     allowed_callers: tuple[str, ...] | None = None
-    """Who may call it: `direct`, and programs, such as `code_execution_20250825`; its server can only narrow this."""
+    """Who may call it: `direct`, `run_code` (both by default), and vendors' programs, such as
+    `code_execution_20250825`; its server can only narrow this."""
     input_examples: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     """Arguments that it can be called with, as examples for models."""
 

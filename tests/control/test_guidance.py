@@ -35,7 +35,7 @@ def meta_of(entry: Entry) -> Json:
 @pytest.mark.parametrize(
     ("operator", "server", "callers"),
     [
-        (None, None, ("direct",)),
+        (None, None, ("direct", "run_code")),
         (None, ["direct", PROGRAM], ("direct", PROGRAM)),
         (None, [PROGRAM], (PROGRAM,)),
         (None, [], ()),

@@ -32,7 +32,7 @@ GROUPS = {
         "manager.md",
         "McpManagerV2 McpManagerV2Config McpRegistry McpContextManager McpStorage ToolSearchService McpProxyTool "
         "McpServerConfig McpConnection McpToolDefinition McpServerStatus McpServerConnection McpAppConfig "
-        "McpUserConfig ScoredTool",
+        "McpUserConfig ScoredTool ProgrammaticToolExecutor ExecutionContext ExecutionResult ExecutionStep ToolMetrics",
     ),
     "Trust": ("trust.md", "Review ToolHeld ToolApproved"),
     "Configuration": (
@@ -76,6 +76,7 @@ GROUPS = {
         "RequestBatcher create_request_batcher ToolCallBatcher create_tool_call_batcher BatchConfig "
         "DEFAULT_BATCH_CONFIG BatchRequest BatchResult",
     ),
+    "Programs": ("programs.md", "ProgramResult ProgramError ProgramsSection"),
     "Search": ("search.md", "Finder SearchConfig ToolText"),
     "Discovery": (
         "discovery.md",

@@ -102,7 +102,7 @@ async def call_tool(
             if message.error:
                 error = decode_object(message.error)
                 text, code = str(error.get("message", "")), error.get("code")
-                if not running.serves(entry):
+                if entry.server and not running.serves(entry):
                     raise UnreachableError(text)
                 raise ServerRefusedError(text, code=code if isinstance(code, int) else 0, data=error.get("data"))
             asked = read_input_required(message.result)

@@ -122,6 +122,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "discover": ("discover", "see what the servers offer, and what is new"),
     "search": ("use", "find tools by what they do"),
     "exec": ("use", "call a tool"),
+    "run": ("program", "run a program over tools"),
     "test": ("use", "try whether servers can be reached"),
     "doctor": ("doctor", "find out why something does not work, and what to do"),
     "review": ("review", "see what servers changed of their tools, and agree to it"),
@@ -243,6 +244,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "trunkline exec time__get_current_time timezone=UTC",
         "trunkline exec time get_current_time timezone=UTC         the server first, then its own name of the tool",
         'trunkline exec notes add_note --params \'{"title": "a", "text": "b"}\'',
+    ),
+    "run": (
+        "trunkline run report.py                      its last expression is printed as JSON",
+        "echo 'await time__get_current_time(timezone=\"UTC\")' | trunkline run -",
     ),
     "test": (
         "trunkline test                               every server",

@@ -101,7 +101,7 @@ async def _call(
     if running is not None:
         return await _call_there(running, config, (server, names[-1]), (params, words), timeout)
     async with started(config, timeout) as hub:
-        _answer_here(hub.elicitation)
+        answer_here(hub.elicitation)
         entry = find_tool(hub.snapshot, server, names[-1])
         if entry is None:
             raise _unknown(server, names[-1], list(hub.snapshot.tools), hub.snapshot.servers.get(server), timeout)
@@ -130,13 +130,13 @@ async def _call_there(
         view = next((view for view in servers.servers() if view.name == server), None)
         raise _unknown(server, name, running.ask("names", str), view, timeout)
     answers = LocalAnswers(config.gateway.question_timeout)
-    _answer_here(answers.elicitation)
+    answer_here(answers.elicitation)
     entry, (params, words) = found[0], said
     arguments = {**params, **_read(words, entry)}
     return entry.shown, result_of(await call_tool(running, entry, arguments, timeout=timeout, answers=answers))
 
 
-def _answer_here(elicitation: ElicitationManager) -> None:
+def answer_here(elicitation: ElicitationManager) -> None:
     """Questions go to the terminal; where there is none, nobody is there to be asked, and servers are told so."""
     if sys.stdin.isatty():
         from trunkline.questions.terminal import TerminalHandler

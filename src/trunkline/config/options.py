@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from trunkline.config.edge import EdgeSection
+from trunkline.config.programs import ProgramsSection
 from trunkline.config.records import CallsSection
 from trunkline.config.server import ServerSpec, TrustMode
 from trunkline.config.tenancy import DiscoverySection, IssuerSpec, LimitsSection, StoreConfig
 from trunkline.tool import ToolOptions
 
-Expose = Literal["auto", "all", "search"]
+Expose = Literal["auto", "all", "search", "code"]
 SearchStrategy = Literal["regex", "bm25", "semantic", "hybrid"]
 
 
@@ -54,7 +55,8 @@ class GatewayConfig:
     trust: TrustMode = "flag"
     """What becomes of definitions that servers change: served with a mark, held until approved, or followed."""
     expose: Expose = "auto"
-    """`all` lists every tool, `search` those pinned, `search_tools` and `call_tool`; `auto` decides by their number."""
+    """`all` lists every tool, `search` those pinned with `search_tools` and `call_tool`, `code` those pinned with
+    `search_tools` and `run_code`; `auto` decides by their number, and adds `run_code` where programs can be run."""
     expose_limit: int = 30
     """Tools that `auto` lists; beyond so many, callers search."""
     pinned: tuple[str, ...] = ()
@@ -291,6 +293,7 @@ class Config:
     limits: LimitsSection = field(default_factory=LimitsSection)
     calls: CallsSection = field(default_factory=CallsSection)
     edge: EdgeSection = field(default_factory=EdgeSection)
+    programs: ProgramsSection = field(default_factory=ProgramsSection)
     store: StoreConfig = field(default_factory=StoreConfig)
     home: Path = field(default_factory=lambda: default_home(os.environ))
     source: Path | None = None
@@ -308,6 +311,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "limits": LimitsSection,
     "calls": CallsSection,
     "edge": EdgeSection,
+    "programs": ProgramsSection,
     "store": StoreConfig,
 }
 """Tables of the file that hold options of their own; each is a field of `Config`."""

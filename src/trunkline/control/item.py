@@ -10,7 +10,7 @@ from typing import Any, cast
 from trunkline.config.options import Config
 from trunkline.config.server import ServerSpec
 from trunkline.model import NOTHING, Entry, Kind
-from trunkline.tool import DIRECT, NO_OPTIONS, Annotations, ToolOptions
+from trunkline.tool import DIRECT, NO_OPTIONS, PROGRAM, Annotations, ToolOptions
 from trunkline.tools import annotations, guidance
 from trunkline.tools.convert.definition import hints_of
 from trunkline.tools.patterns import Glob
@@ -115,11 +115,11 @@ def _guided(meta: Mapping[str, Any], options: ToolOptions) -> tuple[bool, tuple[
     if defer is None:
         defer = guidance.said_in(meta, "defer_loading") is True
     if callers is None:
-        callers = _ONLY_DIRECT if theirs is None else theirs
+        callers = _USUAL if theirs is None else theirs
     return defer, callers, options
 
 
-_ONLY_DIRECT = (DIRECT,)
+_USUAL = (DIRECT, PROGRAM)
 
 
 @lru_cache(maxsize=1_000)

@@ -34,6 +34,8 @@ class Audience:
     """They are shown every tool, and never search."""
     owner: str = ""
     """The user, where that one has servers of their own."""
+    without_programs: bool = False
+    """They run no programs."""
     caller: str = DIRECT
     """Who calls, as `allowed_callers` of tools name it; empty for a program where there are to be none."""
 
@@ -41,8 +43,8 @@ class Audience:
 class Views:
     """Makes each view once for each snapshot."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, config: Config, *, programs: bool = False) -> None:
+        self._config, self._programs = config, programs
         self._seers: OrderedDict[Audience, _Seer] = OrderedDict()
         self._made: dict[tuple[object, ...], View] = {}
         self._version = -1
@@ -60,7 +62,11 @@ class Views:
             self._version = snapshot.version
         owner = scope.user if snapshot.owned and scope.user in snapshot.owned else ""
         caller = _calling(scope) if scope.program else DIRECT
-        key = (scope.profile, scope.rules, scope.overrides.disable_tool_search, owner, caller)
+        said = scope.overrides
+        key = (
+            *(scope.profile, scope.rules, said.disable_tool_search, owner),
+            *(said.disable_programmatic_calling, caller),
+        )
         view = self._made.get(key)
         if view is None:
             view = self._made[key] = self._seer(Audience(*key)).view(snapshot)
@@ -69,7 +75,7 @@ class Views:
     def make(self, scope: Scope, snapshot: Snapshot) -> View:
         """What a caller sees of a snapshot that is not everybody's."""
         audience = _audience(scope, snapshot)
-        return _Seer(audience, self._spec(audience.profile), self._config.gateway.expose_limit).view(snapshot)
+        return self._new_seer(audience).view(snapshot)
 
     def prepare(self, scope: Scope, snapshot: Snapshot) -> Iterator[None]:
         """Do what costs most of a first look, step by step."""
@@ -80,12 +86,16 @@ class Views:
     def _seer(self, audience: Audience) -> _Seer:
         found = self._seers.get(audience)
         if found is None:
-            spec = self._spec(audience.profile)
-            found = self._seers[audience] = _Seer(audience, spec, self._config.gateway.expose_limit)
+            found = self._seers[audience] = self._new_seer(audience)
             if len(self._seers) > MOST:
                 self._seers.popitem(last=False)
         self._seers.move_to_end(audience)
         return found
+
+    def _new_seer(self, audience: Audience) -> _Seer:
+        programs = self._programs and self._config.programs.enabled and not audience.without_programs
+        limit = self._config.gateway.expose_limit
+        return _Seer(audience, self._spec(audience.profile), limit, programs=programs and audience.caller == DIRECT)
 
     def _spec(self, profile: str) -> ProfileSpec:
         gateway = self._config.gateway
@@ -97,7 +107,9 @@ class Views:
 
 def _audience(scope: Scope, snapshot: Snapshot) -> Audience:
     owner = scope.user if scope.user in snapshot.owned else ""
-    return Audience(scope.profile, scope.rules, scope.overrides.disable_tool_search, owner, _calling(scope))
+    said = scope.overrides
+    lists_all, none = said.disable_tool_search, said.disable_programmatic_calling
+    return Audience(scope.profile, scope.rules, lists_all, owner, none, _calling(scope))
 
 
 def _calling(scope: Scope) -> str:
@@ -110,8 +122,10 @@ def _calling(scope: Scope) -> str:
 class _Seer:
     """Makes the views of one audience; of offers that did not change it keeps what it made."""
 
-    def __init__(self, audience: Audience, spec: ProfileSpec, limit: int) -> None:
+    def __init__(self, audience: Audience, spec: ProfileSpec, limit: int, *, programs: bool) -> None:
         self._audience, self._spec, self._limit = audience, spec, limit
+        self._programs = programs and spec.expose in ("auto", "code")
+        self._coding = programs and spec.expose == "code"
         self._hides, self._pinned = _matcher(spec.hidden), _matcher(spec.pinned)
         self._rules = [(rule, _matcher(rule.tools) if rule.tools else None) for rule in audience.rules]
         self._narrows = bool(spec.servers or spec.hidden or audience.rules)
@@ -135,8 +149,15 @@ class _Seer:
         snapshot = _out_of_the_way(snapshot)
         kept = [entry for found in listed.over(snapshot.offers.values()) for entry in found]
         units = [unit_name(offer.server) for offer in snapshot.offers.values() if offer.tools]
-        tools = [_own(item, "name") for item in builtin.definitions(units)]
-        view = View(self._audience, profile, snapshot, searching=True, tools=(*tools, *kept))
+        offered = builtin.definitions(units, programs=self._programs, coding=self._coding)
+        tools = [_own(item, "name") for item in offered]
+        view = View(
+            *(self._audience, profile, snapshot),
+            searching=True,
+            programs=self._programs,
+            coding=self._coding,
+            tools=(*tools, *kept),
+        )
         if snapshot.bare:
             return view  # a server that stands alone speaks for itself about resources
         return dataclasses.replace(
@@ -156,7 +177,7 @@ class _Seer:
         if self._audience.lists_all:
             return False
         if self._spec.expose != "auto":
-            return self._spec.expose == "search"
+            return self._spec.expose in ("search", "code")
         return not _needs_names(snapshot) and sum(one.for_models for one in snapshot.offers.values()) > self._limit
 
     def _defers(self, snapshot: Snapshot) -> bool:

@@ -15,6 +15,7 @@ from trunkline.errors import ConfigError
 from trunkline.hub import Hub, open_hub
 from trunkline.manager.config import McpServerConfig
 from trunkline.manager.context import McpContextManager
+from trunkline.manager.executor import ExecutionContext, ExecutionResult, ProgrammaticToolExecutor
 from trunkline.manager.proxy_tool import McpProxyTool
 from trunkline.manager.registry import McpRegistry, McpServerConnection
 from trunkline.manager.search import ToolSearchService
@@ -49,6 +50,7 @@ class McpManagerV2:
         self.config = replace(config or McpManagerV2Config(), **options)
         self._source, self._stack = source, AsyncExitStack()
         self._opened: tuple[McpRegistry, McpContextManager, McpStorage] | None = None
+        self._executor: ProgrammaticToolExecutor | None = None
         self.tool_search = ToolSearchService()
         """Searches among tools that are given to it by hand."""
 
@@ -64,7 +66,7 @@ class McpManagerV2:
 
     async def shutdown(self) -> None:
         """End what `initialize` began; a hub that was given stays open. May be said twice."""
-        self._opened = None
+        self._opened = self._executor = None
         await self._stack.aclose()
 
     async def __aenter__(self) -> McpManagerV2:
@@ -126,6 +128,19 @@ class McpManagerV2:
         return await self.registry.get_connection(server_id, self.config.user_id)
 
     # Threads.
+
+    @property
+    def executor(self) -> ProgrammaticToolExecutor:
+        """Calls of the user's tools from code."""
+        if self._executor is None:
+            self._executor = ProgrammaticToolExecutor(self.hub, ExecutionContext(user_id=self.config.user_id))
+        return self._executor
+
+    async def execute_from_code(
+        self, tool_name: str, arguments: Mapping[str, Any] | None = None, context: ExecutionContext | None = None
+    ) -> ExecutionResult:
+        """Call a tool from code, as the user's; a failure is a result that says so."""
+        return await self.executor.execute_from_code(tool_name, arguments, context)
 
     async def set_thread_servers(self, thread_id: str, server_ids: Iterable[str] | None) -> None:
         """Let a thread have these servers, or with `None` all that the user has."""

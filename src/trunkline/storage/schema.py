@@ -108,6 +108,19 @@ STEPS: tuple[str, ...] = (
     );
     CREATE INDEX console_sessions_owner ON console_sessions (owner);
     """,
+    # 6: programs that wait for a person; what they hold is in the vault
+    """
+    CREATE TABLE programs (
+        id TEXT PRIMARY KEY,
+        owner TEXT NOT NULL,
+        member TEXT NOT NULL,
+        bound {bytes} NOT NULL,
+        tools TEXT NOT NULL,
+        created BIGINT NOT NULL,
+        until BIGINT NOT NULL
+    );
+    CREATE INDEX programs_owner ON programs (owner);
+    """,
 )
 NEWEST = len(STEPS)
 VAULT = 3

@@ -1,4 +1,4 @@
-"""What searching instead of reading a long list spares models: tokens of definitions that were not shown."""
+"""What models are spared: definitions that they search for instead, and results that programs read in their place."""
 
 from __future__ import annotations
 
@@ -29,11 +29,16 @@ class Saved:
     searches: int = 0
     spent: int = 0
     """Tokens of what `search_tools` answered."""
+    programs: int = 0
+    read: int = 0
+    """Tokens of results that programs read, and no model had to."""
+    answered: int = 0
+    """Tokens of what the programs gave."""
 
     @property
     def tokens(self) -> int:
-        """What is left when the searches are paid; less than nothing where they cost more than the lists would have."""
-        return self.avoided - self.spent
+        """What is left when searches and programs are paid; less than nothing where they cost more than they saved."""
+        return self.avoided - self.spent + self.read - self.answered
 
     def add(self, other: Saved) -> None:
         """Count another's as well."""
@@ -41,6 +46,9 @@ class Saved:
         self.avoided += other.avoided
         self.searches += other.searches
         self.spent += other.spent
+        self.programs += other.programs
+        self.read += other.read
+        self.answered += other.answered
 
 
 class Savings:
@@ -61,7 +69,14 @@ class Savings:
         """A search was answered."""
         saved = self._of(profile, user)
         saved.searches += 1
-        saved.spent += _estimated(answer)
+        saved.spent += tokens_of(answer)
+
+    def ran(self, profile: str, user: str, read: int, answer: bytes) -> None:
+        """A program ended that had read so many tokens."""
+        saved = self._of(profile, user)
+        saved.programs += 1
+        saved.read += read
+        saved.answered += tokens_of(answer)
 
     def each(self, user: str = "") -> Iterator[tuple[str, str, Saved]]:
         """Profile, user and what they saved; with a user only theirs."""
@@ -135,11 +150,12 @@ def _tokens(definition: bytes) -> int:
     try:
         members = read_members(definition)
     except ValueError:
-        return _estimated(definition)
-    return _estimated(write_members({key: members[key] for key in _TOLD if key in members}))
+        return tokens_of(definition)
+    return tokens_of(write_members({key: members[key] for key in _TOLD if key in members}))
 
 
-def _estimated(text: bytes) -> int:
+def tokens_of(text: bytes) -> int:
+    """About how many tokens a text takes; of a long one, a sample stands for all."""
     part = text[:SAMPLE]
     return round(estimated(part) * len(text) / len(part)) if part else 0
 

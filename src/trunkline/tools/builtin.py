@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from trunkline.tool import PROGRAM
+
 SEARCH = "search_tools"
 CALL = "call_tool"
-NAMES = frozenset((SEARCH, CALL))
+RUN = PROGRAM
+NAMES = frozenset((SEARCH, CALL, RUN))
 
 CATALOGUE = "trunkline://tools"
 """The address of the whole catalogue, one line for each tool."""
@@ -19,12 +22,14 @@ MOST_TOOLS = 50
 _MOST_SERVERS = 40
 
 
-def definitions(servers: Sequence[str]) -> list[dict[str, Any]]:
-    """Both tools, as a list shows them; `servers` is what can be searched."""
-    return [_search(servers), _CALL]
+def definitions(servers: Sequence[str], *, programs: bool = False, coding: bool = False) -> list[dict[str, Any]]:
+    """Our tools, as a list shows them; `servers` is what can be searched, `coding` has it called by programs alone."""
+    if coding:
+        return [_search(servers, _FOUND_FUNCTIONS), _RUN]
+    return [_search(servers, _FOUND_TOOLS), _CALL, *([_RUN] if programs else [])]
 
 
-def _search(servers: Sequence[str]) -> dict[str, Any]:
+def _search(servers: Sequence[str], found: str) -> dict[str, Any]:
     named = ", ".join(servers[:_MOST_SERVERS])
     if len(servers) > _MOST_SERVERS:
         named += f" and {len(servers) - _MOST_SERVERS} more"
@@ -33,7 +38,7 @@ def _search(servers: Sequence[str]) -> dict[str, Any]:
         "title": "Search tools",
         "description": (
             "Find tools by what they do. Most tools are not listed: search before you say that something cannot be "
-            f"done. Gives names, descriptions and input schemas; call what you find with {CALL}. "
+            f"done. {found} "
             f"Searches the tools of: {named or 'no server yet'}."
         ),
         "inputSchema": {
@@ -71,6 +76,28 @@ def _search(servers: Sequence[str]) -> dict[str, Any]:
         "annotations": {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
     }
 
+
+_FOUND_TOOLS = f"Gives names, descriptions and input schemas; call what you find with {CALL}."
+_FOUND_FUNCTIONS = f"Gives Python functions, which programs for {RUN} can await."
+
+_RUN: dict[str, Any] = {
+    "name": RUN,
+    "title": "Run code",
+    "description": (
+        f"Run a Python program that calls tools as async functions by their names: several steps in one go, and only "
+        "what you need of the results. `x = await server__tool(arg=1)`: keyword arguments alone; gives parsed data; a "
+        "failure raises (RuntimeError; refused: PermissionError). At once: `await asyncio.gather(f(a=1), g(b=2))`. The "
+        f"last expression is the value. Look up tools with {SEARCH} first.\n"
+        "A subset of Python: json, re, datetime, math, collections, itertools, functools, csv, hashlib, base64, "
+        "random, decimal. No files, network, yield, del, class inheritance, async with or for, create_task."
+    ),
+    "inputSchema": {
+        "type": "object",
+        "properties": {"code": {"type": "string", "description": "The program; `await` works at its top level."}},
+        "required": ["code"],
+        "additionalProperties": False,
+    },
+}
 
 _CALL: dict[str, Any] = {
     "name": CALL,

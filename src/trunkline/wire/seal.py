@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 MARK = "tl1."
 """How our own states begin, so that those of servers can be told from them."""
 
+PROGRAM_MARK = "tlp1."
+"""How the states of programs that wait begin, which outlive us."""
+
 _NONCE = 12
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,12 +11,14 @@ from urllib.parse import unquote
 
 import msgspec
 
+from trunkline.call.functions import Functions, stubs_within
 from trunkline.call.stage import Handler
 from trunkline.config.options import Config, SearchStrategy
 from trunkline.errors import HeldError, InvalidArgumentsError
 from trunkline.identity import Scope, unit_name
 from trunkline.model import NOTHING, Call, Caller, Entry, Kind, Reply, Snapshot, View
 from trunkline.telemetry.savings import Savings
+from trunkline.tool import PROGRAM
 from trunkline.tools import builtin, names
 from trunkline.tools.brief import complete, one_line, within
 from trunkline.tools.check.checker import MAX_DEPTH, checker_for, measured
@@ -55,8 +58,10 @@ Find = Callable[[Call, str, Snapshot, int, SearchStrategy | None], Awaitable[Seq
 class BuiltinStage:
     """Knows what each caller sees, and how tools are found."""
 
-    def __init__(self, view: Callable[[Scope, Caller], View], find: Find, config: Config, savings: Savings) -> None:
-        self._view, self._find, self._savings = view, find, savings
+    def __init__(
+        self, view: Callable[[Scope, Caller], View], find: Find, config: Config, savings: Savings, run: Handler
+    ) -> None:
+        self._view, self._find, self._savings, self._run = view, find, savings, run
         self._search, self._middleware = config.search, config.middleware
 
     def __call__(self, call: Call, call_next: Handler) -> Awaitable[Reply]:
@@ -67,6 +72,8 @@ class BuiltinStage:
             unwrap(call, view)  # of one that was made here, no edge did
             if call.by_search:
                 return self._found(call, call_next)
+            if call.name == builtin.RUN:
+                return self._run(call) if self._may_run(call, view) else call_next(call)
             if view.searching:
                 return self._counted(call, view) if call.name == builtin.SEARCH else self._misnamed(call, view)
         elif call.method == "resources/read" and call.name.startswith(builtin.CATALOGUE):
@@ -74,6 +81,11 @@ class BuiltinStage:
             if view.resources:
                 return self._catalogue(call, view, call_next)
         return call_next(call)
+
+    @staticmethod
+    def _may_run(call: Call, view: View) -> bool:
+        """A program runs none, nor does who is not offered it; a command of this machine is, whatever is listed."""
+        return not call.scope.program and (view.programs or call.unlisted)
 
     # search_tools
 
@@ -94,14 +106,41 @@ class BuiltinStage:
         wanted = cast("list[str]", asked.get("names", []))
         if not queries and not wanted:
             return _failed('Say what you want to do: {"query": "open a pull request"}.')
+        limit, strategy = int(asked.get("limit") or self._search.limit), asked.get("strategy")
+        if view.coding:
+            scope = dataclasses.replace(call.scope, program=PROGRAM)
+            view = self._view(scope, call.caller)
+            found = [await self._find(call, query, view.snapshot, limit, strategy) for query in queries]
+            return self._functions(call, view, wanted, queries, found, limit)
         answer: dict[str, Any] = {"tools": []}
         if wanted:
             self._tell_named(answer, wanted, call, view)
         if queries:
-            limit, strategy = int(asked.get("limit") or self._search.limit), asked.get("strategy")
             found = [await self._find(call, query, view.snapshot, limit, strategy) for query in queries]
             self._tell_found(answer, queries, found, limit)
         return _said(answer)
+
+    def _functions(
+        self,
+        call: Call,
+        view: View,
+        wanted: Sequence[str],
+        queries: Sequence[str],
+        found: Sequence[Sequence[Hit]],
+        limit: int,
+    ) -> Reply:
+        """What was found as Python functions, as a program calls them."""
+        functions = Functions(view.snapshot)
+        named = [functions.get(name) or _findable_tool(name, call, view) for name in wanted]
+        turns = [hits[turn].tool for turn in range(limit) for hits in found if turn < len(hits)]
+        entries = {entry.shown: entry for entry in (*named, *turns) if entry is not None}
+        shown = list(entries.values())[: builtin.MOST_TOOLS]
+        text = stubs_within([(entry, functions.name_of(entry)) for entry in shown], self._search.budget)
+        nothing = [query[:_SHOWN] for query, hits in zip(queries, found, strict=True) if not hits]
+        nothing += [name[:_SHOWN] for name, entry in zip(wanted, named, strict=True) if entry is None]
+        notes = [f"# Nothing fits: {one}" for one in nothing]
+        content = encode([{"type": "text", "text": "\n".join((*([text] if text else []), *notes))}])
+        return Reply(result=write_members({"resultType": b'"complete"', "content": content}))
 
     def _tell_named(self, answer: dict[str, Any], wanted: Sequence[str], call: Call, view: View) -> None:
         """Whole definitions, of the tools that there are."""

@@ -79,6 +79,7 @@ class _Run:
             session=call.scope.session,
             server=self._entry.server,
             elicitation=asker,
+            confirmed=call.agreed,
         )
 
     def _as_sent(self, outcome: ToolResult | ServerRefusedError) -> Reply | None:

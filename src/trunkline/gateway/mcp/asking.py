@@ -9,7 +9,7 @@ from trunkline.call.stages.elicit import warn_of_secrets, wrong_answer
 from trunkline.call.stages.entry import resolve, unknown
 from trunkline.call.suspended import Suspended
 from trunkline.errors import RefusedError
-from trunkline.gateway.mcp.parking import Parking, is_ours
+from trunkline.gateway.mcp.parking import Parking, is_ours, is_program
 from trunkline.model import Answer, Call, Parked, Question, Reply
 from trunkline.relay import Relay
 from trunkline.wire.envelope import INVALID_PARAMS, error_object, read_string
@@ -38,6 +38,8 @@ class Asking:
 
     def knows(self, state: str, call: Call) -> bool:
         """Whether a state was given out for this call, to this user; a server's own may be any."""
+        if is_program(state):
+            return True  # which is found out where programs wait
         return self._parking.opens(state, call) if is_ours(state) else not call.scope.user
 
     def forget_user(self, user: str) -> None:
@@ -51,6 +53,8 @@ class Asking:
             state, answers = read_string(call.params["requestState"]), read_answers(call.params)
             if not state:
                 raise RefusedError("`requestState` is not one that was given out.", code=INVALID_PARAMS)
+            if is_program(state):
+                return await self._relay.handle(call)  # it is data in the store, and knows whose it is
             if not is_ours(state) and (call.scope.user or self._goes_to_legacy(call)):
                 raise RefusedError("`requestState` does not belong to this request.", code=INVALID_PARAMS)
         if state and is_ours(state):
@@ -87,7 +91,7 @@ class Asking:
     def _bound(self, call: Call, reply: Reply) -> Reply:
         """A modern server's state works only for the user it was made for, and is never taken for one of ours."""
         asked = read_input_required(reply.result) if reply.modern else None
-        if asked is None:
+        if asked is None or is_program(read_string(asked[1])):
             return reply
         questions, state = asked
         warn_of_secrets(call.server, questions.values())

@@ -118,7 +118,7 @@ class ModernEdge:
         if PARAM in b"\n".join(request.headers):
             call.headers = {name: value for name, value in request.headers.items() if name.startswith(PARAM)}
         if request.patience:
-            call.timeout, call.cached = request.patience, False
+            call.timeout, call.cached, call.unlisted = request.patience, False, True
         if not request.local:
             call.sent_headers = request.headers
         assert request.task is not None

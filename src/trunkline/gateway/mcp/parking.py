@@ -12,7 +12,7 @@ from trunkline.errors import BusyError, RefusedError
 from trunkline.model import Call, Parked
 from trunkline.wire.envelope import INVALID_PARAMS
 from trunkline.wire.members import decode, encode_sorted
-from trunkline.wire.seal import MARK, Seal, context_of
+from trunkline.wire.seal import MARK, PROGRAM_MARK, Seal, context_of
 
 _KEY = 16
 _AGAIN = b"again"
@@ -118,6 +118,11 @@ class Parking:
 def is_ours(state: str) -> bool:
     """Whether a state was made here rather than by a server."""
     return state.startswith(MARK)
+
+
+def is_program(state: str) -> bool:
+    """Whether a state stands for a program that waits in the store."""
+    return state.startswith(PROGRAM_MARK)
 
 
 def _context(call: Call) -> bytes:

@@ -1,0 +1,271 @@
+"""Programs over tools, for everyone who may run them: who runs how many, who is asked, and what is kept meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from trunkline.call.functions import Functions, checked_stub
+from trunkline.call.middleware.policy import must_agree
+from trunkline.config.options import Config
+from trunkline.errors import BusyError, ConfigError, ProgramError, RefusedError
+from trunkline.identity import Scope
+from trunkline.model import Answer, Call, Caller, Entry, Question, Reply, View
+from trunkline.questions.bridge import asks_caller
+from trunkline.questions.kinds import ElicitationResponse, FormRequest
+from trunkline.questions.manager import ElicitationManager
+from trunkline.questions.mcp import answer_from_mcp, to_mcp
+from trunkline.sandbox import consent
+from trunkline.sandbox.bridge import Bridge, Outcome
+from trunkline.sandbox.pool import Pool
+from trunkline.sandbox.run import Kept, ProgramResult, Run, Told
+from trunkline.sandbox.waiting import Waiting
+from trunkline.tasks import Tasks
+from trunkline.telemetry.savings import Savings
+from trunkline.tenancy.tenancy import Tenancy
+from trunkline.tool import PROGRAM
+from trunkline.tools.guidance import OWN
+from trunkline.wire.envelope import INVALID_PARAMS, read_string
+from trunkline.wire.members import decode_object, encode, write_members
+from trunkline.wire.meta import progress_token
+from trunkline.wire.questions import input_required, may_ask, read_answers
+
+_SHOWN_PRINTS = 4000
+"""Characters of what a program printed that its caller reads: the last ones."""
+
+
+@dataclass(frozen=True)
+class Asks:
+    """A program that its caller has to answer by another request."""
+
+    state: str
+    question: Question
+
+
+class Programs:
+    """Owned by the relay, whose stages every call of a program passes."""
+
+    def __init__(
+        self,
+        config: Callable[[], Config],
+        outcome: Outcome,
+        view: Callable[[Scope, Caller], View],
+        tenancy: Tenancy,
+        tasks: Tasks,
+        savings: Savings,
+    ) -> None:
+        self._config, self._outcome, self._view, self._tasks, self._savings = config, outcome, view, tasks, savings
+        self.pool = Pool(config().programs, config().home)
+        self.waiting = Waiting(tenancy, lambda: config().programs)
+        """Programs that wait for a person."""
+        self._running: Counter[str] = Counter()
+
+    def configure(self) -> None:
+        """Take on another configuration; what runs goes on as it began."""
+        if self._config().programs != self.pool.config:
+            old, self.pool = self.pool, Pool(self._config().programs, self._config().home)
+            self._tasks.start(_retire(old), name="retired workers")
+
+    async def close(self) -> None:
+        """End every program that runs."""
+        await self.pool.close()
+
+    def forget_user(self, user: str) -> None:
+        """Somebody is gone, and with them what waits for them."""
+        self._tasks.start(self.waiting.forget(user), name="programs of a user who left")
+
+    # Running.
+
+    async def run(self, call: Call, code: str, *, timeout: float = 0.0) -> ProgramResult | Asks:
+        """Run a program in the place of a call, whose caller is asked what has to be."""
+        config = self._config().programs
+        if not config.enabled or call.scope.overrides.disable_programmatic_calling:
+            where = "here" if not config.enabled else "in this thread"
+            raise ConfigError(f"No programs are run {where}.", hint="Call the tools one by one.")
+        if len(code.encode()) > config.code:
+            raise ProgramError(f"Its text has more than {config.code} bytes.", hint="Do it in several programs.")
+        run = self._made(call, os.urandom(12).hex())
+        outcome = await self._counted(call, lambda: run.start(code, self._stubs(call, code), timeout=timeout))
+        return await self._to_its_end(call, run, outcome, timeout)
+
+    async def take_up(self, call: Call, state: str) -> ProgramResult | Asks:
+        """Go on with a program whose caller comes back with the answer."""
+        kept = await self.waiting.look(state, call)
+        run = self._made(call, kept.id)
+        request = self._question(run, kept)
+        agreed = consent.agreed(kept.wanted, _answered(call, request))
+        kept = await self.waiting.take(state, call)  # once, and before anything is done
+        outcome = await self._counted(call, lambda: run.take_up(kept, agreed))
+        return await self._to_its_end(call, run, outcome, 0.0)
+
+    async def _to_its_end(
+        self, call: Call, run: Run, outcome: ProgramResult | Kept, timeout: float
+    ) -> ProgramResult | Asks:
+        while isinstance(outcome, Kept):
+            request = self._question(run, outcome)
+            state = await self.waiting.keep(call, outcome, [entry.shown for entry in _entries(run, outcome)])
+            if call.ask is None and call.answer_here is None:
+                return Asks(state, _written(request))
+            wanted = outcome.wanted
+            del outcome, run  # it is data, and nobody here holds it
+            agreed = consent.agreed(wanted, await self._ask(call, request, state))
+            kept = await self.waiting.take(state, call)
+            run = self._made(call, kept.id)
+            outcome = await self._counted(call, _taken_up(run, kept, agreed, timeout))
+        answer = f"{encode(outcome.value).decode()}{_prints(outcome.printed)}"
+        self._savings.ran(call.scope.profile, call.scope.user, run.read, answer.encode())
+        return outcome
+
+    async def _ask(self, call: Call, request: FormRequest, state: str) -> ElicitationResponse:
+        try:
+            with ExitStack() as ended:
+                return await ElicitationManager(handler=asks_caller(call, None, ended)).request(request)
+        except BaseException:
+            await asyncio.shield(self.waiting.drop(state))  # whoever was asked is gone
+            raise
+
+    async def _counted(self, call: Call, work: Callable[[], Any]) -> ProgramResult | Kept:
+        """Run one, if its user has not too many under way."""
+        who, most = call.scope.holder, self._config().programs.running_per_user
+        if self._running[who] >= most:
+            raise BusyError(f"{most} programs of yours run already.", hint="Wait for one to end.")
+        self._running[who] += 1
+        try:
+            return await work()
+        finally:
+            self._running[who] -= 1
+            if not self._running[who]:
+                del self._running[who]
+
+    def _made(self, call: Call, id: str) -> Run:
+        bridge = Bridge(call, id, self._outcome)
+        functions = Functions(self._view(bridge.scope, bridge.caller).snapshot)
+        run = Run(self.pool, bridge, functions, self._needs_agreement, _told(call), id)
+        run.askable = call.answer_here is not None or may_ask(_FORM, call.caller.capabilities)
+        return run
+
+    def _needs_agreement(self, entry: Entry) -> bool:
+        return must_agree(entry, self._config().middleware, listed=bool(entry.definition))
+
+    def _question(self, run: Run, kept: Kept) -> FormRequest:
+        timeout = self._config().gateway.question_timeout
+        return consent.question(list(zip(kept.wanted, _entries(run, kept), strict=True)), timeout)
+
+    def _stubs(self, call: Call, code: str) -> str:
+        """What a type checker has to know: the tools whose names are in the program."""
+        if not self._config().programs.type_check:
+            return ""
+        bridge = Bridge(call, "", self._outcome)
+        functions = Functions(self._view(bridge.scope, bridge.caller).snapshot)
+        named = {name: functions.get(name) for name in dict.fromkeys(re.findall(r"\w{2,80}", code))}
+        stubs = [checked_stub(entry, name) for name, entry in named.items() if entry is not None]
+        return "\n".join(("from typing import Any, Literal", *stubs))
+
+    # `run_code`, over MCP.
+
+    async def answer(self, call: Call) -> Reply:
+        """Answer a call of `run_code`: what the program gave, what it asks, or why it failed."""
+        asked = decode_object(call.params.get("arguments", b"{}"))
+        code = asked.get("code")
+        if not isinstance(code, str) or not code.strip() or asked.keys() - {"code"}:
+            return _failed(f'{PROGRAM} takes {{"code": "..."}}: a program in Python, and nothing else.')
+        try:
+            if "requestState" in call.params:
+                outcome = await self.take_up(call, read_string(call.params["requestState"]))
+            else:
+                outcome = await self.run(call, code, timeout=call.timeout if call.unlisted else 0.0)
+        except ProgramError as error:
+            return _failed(f"{error}{_prints(error.printed)}", call, error)
+        except ConfigError as error:
+            return _failed(str(error))
+        if isinstance(outcome, Asks):
+            return Reply(result=input_required({consent.KEY: outcome.question}, outcome.state), modern=True)
+        return _succeeded(outcome, call)
+
+
+_FORM = Question("elicitation/create", b"{}")
+
+
+def _taken_up(run: Run, kept: Kept, agreed: set[int], timeout: float) -> Callable[[], Any]:
+    return lambda: run.take_up(kept, agreed, timeout=timeout)
+
+
+async def _retire(pool: Pool) -> None:
+    while pool.busy or pool.queued:  # noqa: ASYNC110 - it ends by itself
+        await asyncio.sleep(1.0)
+    await pool.close()
+
+
+def _entries(run: Run, kept: Kept) -> Sequence[Entry]:
+    return [run.entry_of(call) for call in kept.wanted]
+
+
+def _written(request: FormRequest) -> Question:
+    asked = to_mcp(request)
+    assert isinstance(asked, dict)
+    return Question("elicitation/create", encode(asked))
+
+
+def _answered(call: Call, request: FormRequest) -> ElicitationResponse:
+    """What a caller that came back says; an answer that is none leaves the question open."""
+    if not may_ask(_FORM, call.caller.capabilities):
+        raise RefusedError("The request answers what it does not declare.", code=INVALID_PARAMS)
+    answer = read_answers(call.params).get(consent.KEY, Answer())
+    response = answer_from_mcp(decode_object(answer.result), request)
+    if response.error and not (response.declined or response.cancelled):
+        raise RefusedError(
+            f"The answer to {consent.KEY!r} does not fit the question: {response.error}",
+            code=INVALID_PARAMS,
+            hint="The question is still open: send the request again with another answer.",
+        )
+    return response
+
+
+def _told(call: Call) -> Told:
+    """The caller hears of each call as progress, and of prints as log messages."""
+    token = progress_token(call.params)
+
+    def called(tool: str, ended: int) -> None:
+        if token:
+            told = {"progressToken": token, "progress": b"%d" % ended, "message": encode(tool)}
+            call.listener.notify("notifications/progress", write_members(told))
+
+    def printed(text: str) -> None:
+        call.listener.notify(
+            "notifications/message", encode({"level": "info", "logger": PROGRAM, "data": text.rstrip("\n")})
+        )
+
+    return Told(called, printed)
+
+
+def _prints(printed: str) -> str:
+    if not printed:
+        return ""
+    cut = "…" if len(printed) > _SHOWN_PRINTS else ""
+    return f"\nIt printed:\n{cut}{printed[-_SHOWN_PRINTS:]}".rstrip("\n")
+
+
+def _succeeded(result: ProgramResult, call: Call) -> Reply:
+    value = result.value
+    texts = [value if isinstance(value, str) else encode(value).decode()] if value is not None else []
+    texts += [_prints(result.printed).lstrip()] if result.printed else []
+    content = encode([{"type": "text", "text": text} for text in texts or ["null"]])
+    members = {"resultType": b'"complete"', "content": content}
+    if call.unlisted:
+        told = {"value": value, "printed": result.printed, "calls": result.calls, "duration": result.duration}
+        members["_meta"] = encode({f"{OWN}program": told})
+    return Reply(result=write_members(members))
+
+
+def _failed(text: str, call: Call | None = None, error: ProgramError | None = None) -> Reply:
+    content = encode([{"type": "text", "text": text}])
+    members = {"resultType": b'"complete"', "content": content, "isError": b"true"}
+    if call is not None and call.unlisted and error is not None:
+        members["_meta"] = encode({f"{OWN}program": {"error": str(error), "printed": error.printed}})
+    return Reply(result=write_members(members))

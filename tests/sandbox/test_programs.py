@@ -1,0 +1,222 @@
+"""Programs over tools through the hub: what they give, what they raise, and what ends them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.harness import until
+from tests.sandbox.shop import Shop, shop_hub
+from trunkline import Hub, MCPServerBase, ProgramError, Tool
+from trunkline.errors import BusyError, ConfigError, UnknownNameError
+from trunkline.sandbox import pool as pool_module
+
+Scene = tuple[Hub, Shop]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[Scene]:
+    async with shop_hub(tmp_path_factory.mktemp("home"), processes=2, compute=1.0, calls=20) as opened:
+        yield opened
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("1 + 1", 2),
+        ("(await look(item=3))['price']", 30),
+        ("import asyncio\n[x['item'] for x in await asyncio.gather(look(item=1), look(item=2))]", [1, 2]),
+        ("async def main():\n    return (await look(item=4))['item']\nawait main()", 4),
+        ("f = look\n(await f(**{'item': 5}))['item']", 5),
+        ("await say_it(text='hello')", "hello"),
+        ("await say_it(text='{\"a\": [1, 2]}')", {"a": [1, 2]}),
+        ("try:\n    await fail()\nexcept RuntimeError as error:\n    x = str(error)\n'till' in x", True),
+        ("try:\n    await look(item='x')\nexcept Exception as error:\n    x = type(error).__name__\nx", "RuntimeError"),
+        ("import asyncio\nawait asyncio.sleep(0.001)\n(1, {2}, b'x', None)", [1, [2], "eA==", None]),
+        ("", None),
+    ],
+)
+async def test_a_program_gives_its_last_expression_and_calls_tools_as_functions(
+    scene: Scene, code: str, value: object
+) -> None:
+    assert (await scene[0].run(code)).value == value
+
+
+async def test_a_result_says_what_was_printed_how_many_calls_were_made_and_how_long_it_took(scene: Scene) -> None:
+    result = await scene[0].run("for i in range(3):\n    print(await look(item=i))\n")
+
+    assert result.printed == "".join(f"{{'item': {i}, 'price': {10 * i}}}\n" for i in range(3))
+    assert (result.value, result.calls, result.duration > 0) == (None, 3, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "words"),
+    [
+        ("x = 1\ny = x.foo", 2, "AttributeError"),
+        ("x = 1\nyield x", 2, "Build a list"),
+        ("class A(ValueError):\n    pass", 1, "without bases"),
+        ("x = {}\ndel x", 2, ".pop()"),
+        ("import statistics", 1, "sum(xs) / len(xs)"),
+        ("import urllib.request", 1, "call a tool"),
+        ("open('/etc/passwd')", 1, "no files"),
+        ("import asyncio\nasyncio.create_task(look(item=1))", 2, "asyncio.gather"),
+        (
+            "import asyncio\nawait asyncio.gather(look(item=1), return_exceptions=True)",
+            2,
+            "Catch inside each coroutine",
+        ),
+        ("import time\ntime.sleep(1)", 2, "await asyncio.sleep"),
+        ("x = look(item=1)\nx['price']", 2, "awaited"),
+        ("await lok(item=1)", 1, "did you mean look?"),
+        ("await look(1)", 1, "keyword arguments alone"),
+        ("def f(:\n", 1, "SyntaxError"),
+        ("x = 1\nawait fail()", 2, "the till is empty"),
+        ("while True:\n    pass", 0, "Compute less"),
+        ("x = []\nwhile True:\n    x.append('x' * 9999)", 0, "64 MiB"),
+        ("look(item=1)\n5", 0, "await look("),
+        ("for i in range(99):\n    await look(item=i)", 0, "more than 20 calls"),
+        ("while True:\n    print('x' * 999)", 0, "printed more than"),
+        ("'x' * 2_000_000", 0, "bytes of JSON"),
+    ],
+)
+async def test_an_error_names_the_line_and_says_what_to_write_instead(
+    scene: Scene, code: str, line: int, words: str
+) -> None:
+    with pytest.raises(ProgramError) as raised:
+        await scene[0].run(code)
+
+    assert words in str(raised.value)
+    assert raised.value.line == line
+
+
+async def test_what_was_printed_before_a_failure_is_not_lost(scene: Scene) -> None:
+    with pytest.raises(ProgramError) as raised:
+        await scene[0].run("print('so far')\nawait fail()")
+
+    assert raised.value.printed == "so far\n"
+
+
+async def test_a_program_that_is_cancelled_takes_its_tools_with_it(scene: Scene) -> None:
+    hub, shop = scene
+    shop.begun.clear(), shop.left.clear()
+    running = asyncio.ensure_future(hub.run("import asyncio\nawait asyncio.gather(wait(), look(item=1))"))
+    await asyncio.wait_for(shop.begun.wait(), 5)
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    await asyncio.wait_for(shop.left.wait(), 5)
+    assert hub.relay.programs.pool.busy == 0
+
+
+async def test_a_deadline_ends_a_program_that_waits_for_a_tool_and_the_tool_as_well(scene: Scene) -> None:
+    hub, shop = scene
+    shop.left.clear()
+
+    with pytest.raises(ProgramError, match=r"more than 0\.3 s"):
+        await hub.run("await wait()", timeout=0.3)
+
+    await asyncio.wait_for(shop.left.wait(), 5)
+
+
+async def test_when_one_of_several_calls_fails_the_others_do_not_outlive_the_program(scene: Scene) -> None:
+    hub, shop = scene
+    shop.left.clear()
+
+    with pytest.raises(ProgramError, match="till"):
+        await hub.run("import asyncio\nawait asyncio.gather(wait(), fail())")
+
+    assert shop.left.is_set()
+
+
+async def test_a_program_that_computes_is_ended_when_it_is_cancelled(scene: Scene) -> None:
+    hub, _ = scene
+    running = asyncio.ensure_future(hub.run("print('go')\nwhile True:\n    pass"))
+    await until(lambda: hub.relay.programs.pool.busy)
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert (await hub.run("2 + 3")).value == 5
+
+
+async def test_who_waits_for_tools_holds_no_worker_while_others_want_one(tmp_path: Path) -> None:
+    async with shop_hub(tmp_path, processes=1) as (hub, shop):
+        waiting = [asyncio.ensure_future(hub.run("await wait()")) for _ in range(3)]
+        await asyncio.wait_for(shop.begun.wait(), 5)
+
+        assert (await asyncio.wait_for(hub.run("(await look(item=1))['item']"), 10)).value == 1
+
+        for one in waiting:
+            one.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_one_user_runs_only_so_many_programs_at_once(tmp_path: Path) -> None:
+    async with shop_hub(tmp_path, running_per_user=1) as (hub, shop):
+        first = asyncio.ensure_future(hub.run("await wait()"))
+        await asyncio.wait_for(shop.begun.wait(), 5)
+
+        with pytest.raises(BusyError):
+            await hub.run("1")
+
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_types_are_checked_before_anything_runs_where_that_is_wanted(tmp_path: Path) -> None:
+    async with shop_hub(tmp_path, type_check=True) as (hub, _):
+        with pytest.raises(ProgramError, match="types do not fit"):
+            await hub.run("print('never')\nawait look(item='x')")
+
+        assert (await hub.run("(await look(item=2))['price']")).value == 20
+
+
+async def test_a_tool_that_programs_may_not_call_does_not_exist_for_them(scene: Scene) -> None:
+    hub, _ = scene
+    server = MCPServerBase(id="office", name="office")
+    for name, callers in (
+        ("desk", ["direct"]),
+        ("nobody", []),
+        ("odd", "all"),
+        ("theirs", ["code_execution_20250825"]),
+    ):
+        server.register_tool(Tool(name, "Do it", meta={"allowed_callers": callers}, execute=lambda _: "done"))
+    server.register_tool(Tool("ours", "Do it", meta={"allowed_callers": ["run_code"]}, execute=lambda _: "done"))
+    await hub.mount(server)
+    try:
+        for name in ("desk", "nobody", "odd", "theirs", "none"):
+            with pytest.raises(ProgramError, match=f"name 'office__{name}' is not defined"):
+                await hub.run(f"await office__{name}()")
+        assert (await hub.run("await office__ours()")).value == "done"
+        with pytest.raises(UnknownNameError):
+            await hub.call("office__ours")
+    finally:
+        await hub.unmount("office")
+
+
+async def test_a_thread_can_have_no_programs_and_a_configuration_none_at_all(tmp_path: Path) -> None:
+    async with shop_hub(tmp_path) as (hub, _):
+        await hub.thread("t1").set_overrides(disable_programmatic_calling=True)
+        with pytest.raises(ConfigError, match="in this thread"):
+            await hub.run("1", thread="t1")
+        assert (await hub.run("1", thread="t2")).value == 1
+    async with shop_hub(tmp_path, enabled=False) as (hub, _):
+        with pytest.raises(ConfigError, match="No programs are run here"):
+            await hub.run("1")
+
+
+async def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "is_installed", lambda: False)
+    async with shop_hub(tmp_path) as (hub, _):
+        with pytest.raises(ConfigError, match=r"pip install 'trunkline\[programs\]'"):
+            await hub.run("1")
