@@ -105,7 +105,8 @@ async def test_what_was_printed_before_a_failure_is_not_lost(scene: Scene) -> No
 
 async def test_a_program_that_is_cancelled_takes_its_tools_with_it(scene: Scene) -> None:
     hub, shop = scene
-    shop.begun.clear(), shop.left.clear()
+    shop.begun.clear()
+    shop.left.clear()
     running = asyncio.ensure_future(hub.run("import asyncio\nawait asyncio.gather(wait(), look(item=1))"))
     await asyncio.wait_for(shop.begun.wait(), 5)
 

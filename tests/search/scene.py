@@ -22,6 +22,8 @@ SERVER = Path(__file__).with_name("shelf_server.py")
 Json = dict[str, Any]
 ERAS = pytest.mark.parametrize("era", ["modern", "legacy"])
 OWN = ["search_tools", "call_tool"]
+AUTO = [*OWN, "run_code"]
+"""What `auto` lists where callers search."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import pytest
 from tests.gateway.test_subscriptions import listen
 from tests.harness import LegacyCaller, ModernCaller, gateway, until
 from tests.search.scene import (
+    AUTO,
     ERAS,
-    OWN,
     SEND,
     SOME,
     Json,
@@ -186,7 +186,7 @@ async def test_a_server_of_forty_tools_that_stands_alone_is_searched(
         unknown = refusal(await used(caller, "send_leter"))
         read = await caller.request("resources/read", {"uri": URI})
 
-    assert names == OWN
+    assert names == AUTO
     assert resources == ["one://page"]
     assert hits == ["send_letter"]
     assert through.text == direct.text == "one did send_letter"
@@ -212,7 +212,7 @@ async def test_the_official_client_searches_and_calls(tmp_path: Path, mode: Any)
         catalogue: Any = (await client.read_resource(URI)).contents[0]
 
     said: Any = result.content[0]
-    assert [one.name for one in tools] == OWN
+    assert [one.name for one in tools] == AUTO
     assert said.text == "one did send_letter"
     assert wrong.is_error
     assert len(json.loads(catalogue.text)["tools"]) == 43

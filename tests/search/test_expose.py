@@ -13,7 +13,21 @@ import pytest
 from tests.gateway.test_subscriptions import TOOLS, listen
 from tests.harness import LegacyCaller, ModernCaller, gateway, make_config, trunkline_up, until
 from tests.questions.scene import inside
-from tests.search.scene import ERAS, OWN, SOME, Json, listed, plenty, requester, searched, servers, shelf, tool, used
+from tests.search.scene import (
+    AUTO,
+    ERAS,
+    OWN,
+    SOME,
+    Json,
+    listed,
+    plenty,
+    requester,
+    searched,
+    servers,
+    shelf,
+    tool,
+    used,
+)
 from trunkline.config.reading import load, parse
 from trunkline.errors import ConfigError
 
@@ -30,7 +44,7 @@ async def test_auto_lists_thirty_tools_and_has_callers_search_beyond(
     async with gateway(tmp_path, servers(one), expose="auto", **TWO) as opened:
         names = await listed(await requester(opened, http, era))
 
-    assert names == (OWN if searches else [f"one__tool_{number}" for number in range(count)])
+    assert names == (AUTO if searches else [f"one__tool_{number}" for number in range(count)])
 
 
 @ERAS
@@ -49,7 +63,7 @@ async def test_the_configuration_decides_whatever_the_number(
 async def test_the_limit_of_auto_is_an_option(tmp_path: Path, http: aiohttp.ClientSession) -> None:
     one = shelf(tmp_path, "one", SOME)
     async with gateway(tmp_path, servers(one), expose="auto", expose_limit=2, **TWO) as opened:
-        assert await listed(ModernCaller(opened.url, http)) == OWN
+        assert await listed(ModernCaller(opened.url, http)) == AUTO
 
 
 @ERAS
@@ -271,7 +285,7 @@ async def test_a_view_follows_the_number_of_tools_up_and_down(tmp_path: Path, ht
             await until(lambda count=count: len(opened.hub.snapshot.tools) == count)
             seen.append(len(await listed(caller)))
 
-    assert seen == [30, 2, 29]
+    assert seen == [30, 3, 29]
 
 
 async def test_tools_for_apps_alone_are_not_counted(tmp_path: Path, http: aiohttp.ClientSession) -> None:

@@ -76,12 +76,14 @@ class Pool:
                 self.crowded.clear()
         session = Session(Turns(self.config, knows, heard), self._given_back)
         self._sessions.add(session)
+        begun = False
         try:
             await session.begin(monty, self.config, stubs)
-        except BaseException:
-            await session.close()
-            raise
-        return session
+            begun = True
+            return session
+        finally:
+            if not begun:
+                await session.close()
 
     def _given_back(self, session: Session) -> None:
         if session in self._sessions:

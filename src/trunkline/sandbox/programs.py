@@ -123,12 +123,14 @@ class Programs:
         return outcome
 
     async def _ask(self, call: Call, request: FormRequest, state: str) -> ElicitationResponse:
+        response: ElicitationResponse | None = None
         try:
             with ExitStack() as ended:
-                return await ElicitationManager(handler=asks_caller(call, None, ended)).request(request)
-        except BaseException:
-            await asyncio.shield(self.waiting.drop(state))  # whoever was asked is gone
-            raise
+                response = await ElicitationManager(handler=asks_caller(call, None, ended)).request(request)
+            return response
+        finally:
+            if response is None:  # whoever was asked is gone
+                self._tasks.start(self.waiting.drop(state), name="a program that nobody answers")
 
     async def _counted(self, call: Call, work: Callable[[], Any]) -> ProgramResult | Kept:
         """Run one, if its user has not too many under way."""

@@ -183,7 +183,7 @@ class Records:
             scope.key,
             scope.thread,
             scope.profile,
-            scope.program,
+            call.program or scope.program,
             _client(call.caller.client_info) if call.caller.client_info else "",
             call.method,
             call.name[:LONGEST] if listed or call.method in _NAMED else "",
