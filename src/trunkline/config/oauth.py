@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-Grant = Literal["code", "client_credentials", "jwt_bearer", "id_jag"]
+Grant = Literal["code", "client_credentials", "jwt_bearer", "id_jag", "exchange"]
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,15 @@ class OAuthSpec:
     token_url: str = ""
     """Where tokens are had there."""
     grant: Grant = "code"
-    """`code` has a person sign in; `client_credentials`, `jwt_bearer` and `id_jag` (see `assertion`) want nobody."""
+    """`code` has a person sign in; `client_credentials`, `jwt_bearer`, `id_jag` and `exchange` want nobody."""
     assertion: str = field(default="", repr=False)
     """The workload's token for `jwt_bearer`, or the identity token for `id_jag`. Write `${env:NAME}`."""
     idp_token_url: str = ""
     """Where the identity provider gives tokens for other services; for `id_jag`."""
     idp_client_id: str = ""
     """The id that Trunkline has at the identity provider; for `id_jag`."""
+    audience: str = ""
+    """What a token is to be for, if the authorization server has its own name for the server; for `exchange`."""
     shared: bool = False
     """One sign-in, the operator's, serves everybody; else each user signs in."""
 
@@ -48,3 +50,8 @@ class OAuthSpec:
     def for_machines(self) -> bool:
         """Whether nobody has to sign in."""
         return self.grant != "code"
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether what callers came with is exchanged for what the server takes: a token for each."""
+        return self.grant == "exchange"

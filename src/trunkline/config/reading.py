@@ -250,6 +250,10 @@ def server_of(
     if "oauth" in spec:
         _make(OAuthSpec, _object(spec["oauth"], f"servers.{name}.oauth"), f"servers.{name}.oauth")
     made = dataclasses.replace(_make(ServerSpec, spec, f"servers.{name}"), name=name)
+    if made.oauth.exchanges and not (made.oauth.client_id and (made.oauth.issuer or made.oauth.token_url)):
+        # Else the server itself would say who is given callers' tokens.
+        hint = "Give `client_id`, and `issuer` or `token_url`."
+        raise ConfigError(f"Server {name!r} does not say where callers' tokens are exchanged.", hint=hint)
     if bool(made.command) == bool(made.url):
         what = "no address" if not made.command else "both a command and a URL"
         raise ConfigError(f"Server {name!r} has {what}.", hint="Give it a `command` or a `url`.")

@@ -23,6 +23,7 @@ class SigningIn:
     def __init__(self, sign_ins: SignIns, fleet: Fleet, own_lists: OwnLists, tasks: Tasks) -> None:
         self._sign_ins, self._fleet, self._own_lists, self._tasks = sign_ins, fleet, own_lists, tasks
         sign_ins.spec_of = fleet.specs.get
+        sign_ins.exchanging = lambda: [name for name, spec in fleet.specs.items() if spec.oauth.exchanges]
         sign_ins.on_change(self._changed)
 
     def spec(self, scope: Scope, name: str) -> ServerSpec:

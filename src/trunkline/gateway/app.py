@@ -75,7 +75,7 @@ class Doors:
 
     def __init__(self, config: Config, address: str, tenancy: Tenancy) -> None:
         gateway, base = config.gateway, config.gateway.public_url.rstrip("/") or address
-        self.issuers = Issuers(config.issuers, base, tenancy.people)
+        self.issuers = Issuers(config.issuers, base, tenancy.people, tenancy.sign_ins.bring)
         self.guard = Guard(gateway, tenancy.people, self.issuers)
         self.resource = Resource(base, self.issuers)
         tenancy.sign_ins.address = base

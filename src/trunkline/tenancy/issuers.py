@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast
@@ -33,8 +33,14 @@ class _Issuer:
 class Issuers:
     """Checks tokens. What was found out is remembered by `People`, so that a token is checked once."""
 
-    def __init__(self, specs: Mapping[str, IssuerSpec], base: str, people: People) -> None:
-        self._base, self._people = base, people
+    def __init__(
+        self,
+        specs: Mapping[str, IssuerSpec],
+        base: str,
+        people: People,
+        bring: Callable[[str, str, float], None] = lambda user, token, until: None,
+    ) -> None:
+        self._base, self._people, self._bring = base, people, bring
         self._all = {
             spec.issuer: _Issuer(spec, IssuerKeys(spec, withdrawn=partial(people.forget_issuer, spec.name)))
             for spec in specs.values()
@@ -79,7 +85,10 @@ class Issuers:
         key = await issuer.keys.find(str(header.get("kid", "")), algorithm)
         if key is None:
             raise TokenRefusedError("The token is signed with a key that its issuer does not have.")
-        return await self._people.admit_issued(token, issued_of(_verified(token, key, algorithm, spec), spec, places))
+        issued = issued_of(_verified(token, key, algorithm, spec), spec, places)
+        admitted = await self._people.admit_issued(token, issued)
+        self._bring(admitted.scope.user, token.decode("latin-1"), issued.expires)
+        return admitted
 
     def _places(self, claims: Claims, spec: IssuerSpec) -> frozenset[str] | None:
         """The addresses of ours that a token is for; `None` for all, where the configuration says what it is for."""

@@ -313,6 +313,8 @@ def check_member_server(wanted: Mapping[str, Any]) -> None:
         if wanted.get(option):
             hint = "Register the address of a remote one, or ask an admin."
             raise RefusedError("Servers that are started here are an admin's to add.", status=403, hint=hint)
+    if wanted.get("oauth", {}).get("grant") == "exchange":
+        raise RefusedError("Where callers' tokens are exchanged is an admin's to say.", status=403)
     if "${" in json.dumps(wanted):
         raise RefusedError("A server of one's own cannot use the gateway's variables and secrets.", status=403)
 

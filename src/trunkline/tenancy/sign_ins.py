@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from trunkline.tenancy.oauth.credential import Credential
     from trunkline.tenancy.oauth.sign_in import Flow
 
+MOST_BROUGHT = 10_000
+"""Users whose tokens are kept to be exchanged; of more, the newest."""
 CALLBACK = "/oauth/callback"
 DOCUMENT = "/oauth/client-metadata.json"
 GATE = "/oauth/start/"
@@ -83,6 +86,10 @@ class SignIns:
         """Whether there are users: then what nobody in particular signed in to is nobody's."""
         self.spec_of: Callable[[str], ServerSpec | None] = lambda server: None
         """How a server is configured now."""
+        self.exchanging: Callable[[], Sequence[str]] = tuple
+        """The servers that are given what callers' tokens are exchanged for."""
+        self._brought: dict[str, tuple[str, float]] = {}
+        """The newest token of each user who came with one, and when it ends; only where such are exchanged."""
         self._known: dict[tuple[str, str], SignIn] = {}
         self._signed: dict[str, set[str]] = {}
         self._were_several = False
@@ -106,19 +113,43 @@ class SignIns:
 
     def whose(self, spec: ServerSpec, user: str) -> str:
         """Whose connections a user's calls take: their own if they are signed in, or if others' would be taken else."""
+        if spec.oauth.exchanges:
+            return user
         if not user or spec.oauth.shared or spec.oauth.for_machines or owner_of(spec.name):
             return ""
         return user if self.is_signed(user, spec.name) or self.is_signed("", spec.name) else ""
 
     def owner(self, spec: ServerSpec, user: str) -> str:
         """Whose credential it is that a user has at a server."""
-        if spec.oauth.shared or spec.oauth.for_machines:
+        if spec.oauth.shared or (spec.oauth.for_machines and not spec.oauth.exchanges):
             return ""
         return owner_of(spec.name) or user
 
+    def bring(self, user: str, token: str, until: float) -> None:
+        """A caller was let in by a token that may be exchanged for what servers take; kept in memory alone."""
+        servers = self.exchanging()
+        if not servers:
+            return
+        is_new = not self.brought(user) and user in self._signed  # they came before, with a key, or long ago
+        self._brought.pop(user, None)
+        self._brought[user] = token, until
+        while len(self._brought) > MOST_BROUGHT:
+            del self._brought[next(iter(self._brought))]
+        for server in servers if is_new else ():
+            for listener in self._listeners:
+                listener(user, server)
+
+    def brought(self, user: str) -> str:
+        """What a user came with; empty when it has ended, or they came with a key."""
+        token, until = self._brought.get(user, ("", 0.0))
+        return token if until > time.time() else ""
+
     def is_signed(self, user: str, server: str) -> bool:
-        """Whether a user has a sign-in at a server, as far as was looked up."""
-        return server in self._signed.get(user, ())
+        """Whether a user has a sign-in at a server, as far as was looked up; or what takes the place of one."""
+        if server in self._signed.get(user, ()):
+            return True
+        spec = self.spec_of(server) if user in self._brought else None
+        return spec is not None and spec.oauth.exchanges and bool(self.brought(user))
 
     async def look_up(self, user: str) -> None:
         """Learn where a user is signed in."""
@@ -130,6 +161,7 @@ class SignIns:
         """A user is no more; whoever is given the name next has none of their connections."""
         servers = {one.spec.name for key, one in self._known.items() if key[1] == user and user}
         self._signed.pop(user, None)
+        self._brought.pop(user, None)
         for key in [key for key in self._known if key[1] == user and user]:
             del self._known[key]
         for server in servers:
@@ -271,7 +303,7 @@ class SignIn:
         if not self._looked:
             await self._all.look_up(self.owner)
             held = self._all.is_signed(self.owner, self.spec.name) and not self._is_personal
-            if held or self.spec.oauth.for_machines:
+            if held or (self.spec.oauth.for_machines and (self.owner or not self.spec.oauth.exchanges)):
                 _ = self.credential
             self._looked = True
         if self._credential is not None:

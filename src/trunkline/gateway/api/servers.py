@@ -33,6 +33,7 @@ class WantedOAuth(Body, frozen=True, omit_defaults=True):
     assertion: str | msgspec.UnsetType = msgspec.UNSET
     idp_token_url: str | msgspec.UnsetType = msgspec.UNSET
     idp_client_id: str | msgspec.UnsetType = msgspec.UNSET
+    audience: str | msgspec.UnsetType = msgspec.UNSET
     shared: bool | msgspec.UnsetType = msgspec.UNSET
 
 

@@ -12,7 +12,15 @@ import msgspec
 
 from trunkline.balance.health import Backoff
 from trunkline.errors import AuthorizationNeededError, ConfigError, UpstreamError
-from trunkline.tenancy.oauth.grants import EXCHANGE, JWT_BEARER, GrantRefusedError, LaterError, TokenEndpoint
+from trunkline.tenancy.oauth.grants import (
+    EXCHANGE,
+    JWT_BEARER,
+    KIND,
+    NEVER,
+    GrantRefusedError,
+    LaterError,
+    TokenEndpoint,
+)
 from trunkline.tenancy.oauth.metadata import Challenge, Issuer, find_issuer, find_resource, read_challenge, same_issuer
 from trunkline.tenancy.oauth.registration import Client, configured
 from trunkline.tenancy.oauth.signing import SigningKey, dpop_proof
@@ -47,6 +55,8 @@ class Credential:
         self._later = Backoff()
         self._told = False
         self._working: asyncio.Task[None] | None = None
+        self._subject: str = ""
+        """What the caller came with that was exchanged last."""
         self._unproven = ("", 0.0)
         """A token that was had because the server refused the one before, and until when that counts."""
 
@@ -141,7 +151,7 @@ class Credential:
         if tokens is not None and tokens.fresh(time.time()) and tokens.access_token != refused:
             return
         if self._spec.oauth.for_machines:
-            await self._obtain(())
+            await self._obtain_anew(tokens, refused)
         elif tokens is not None and tokens.refresh_token:
             await self._renew(tokens, good=tokens.usable(time.time()) and tokens.access_token != refused)
 
@@ -232,9 +242,20 @@ class Credential:
 
     # Without a person.
 
+    async def _obtain_anew(self, tokens: Tokens | None, refused: str) -> None:
+        try:
+            await self._obtain(())
+        except AuthorizationNeededError:
+            # It is had early: until the old one ends, it does no harm that there is no other.
+            if tokens is None or tokens.access_token == refused or not tokens.usable(time.time()):
+                raise
+
     async def _obtain(self, scopes: tuple[str, ...]) -> None:
         """Ask for a token in our own name."""
         config, spec = self._spec.oauth, self._spec
+        subject = self._all.brought(self._of.owner) if config.exchanges else ""
+        if subject != self._subject:
+            self._subject, self._later = subject, Backoff()  # what was refused was another's turn
         wait = self._later.wait(time.monotonic())
         if wait:
             raise LaterError(f"There is no token for server {spec.name!r}: {self._later.reason}", wait)
@@ -249,7 +270,8 @@ class Credential:
             endpoint = TokenEndpoint(self.web, issuer, client, config.private_key, key)
             wanted = scopes or config.scopes or challenge.scopes or resource.scopes
             fields = {"resource": resource.resource, **({"scope": " ".join(wanted)} if wanted else {})}
-            granted = await endpoint.ask({**fields, **await self._own_grant(issuer, resource.resource)})
+            own = await self._own_grant(issuer, resource.resource)
+            granted = await endpoint.ask({**fields, **own}, final=NEVER)
         except LaterError as error:
             self._put_off(error)
             raise
@@ -282,19 +304,36 @@ class Credential:
                 return {"grant_type": JWT_BEARER, "assertion": config.assertion}
             case "id_jag":
                 return {"grant_type": JWT_BEARER, "assertion": await self._identity(issuer, resource)}
+            case "exchange":
+                return self._exchange()
             case _:
                 return {"grant_type": "client_credentials"}
+
+    def _exchange(self) -> dict[str, str]:
+        """What the caller came with, for a token that the server takes (RFC 8693); the server never sees the former."""
+        if not self._subject:
+            raise ConfigError(
+                "There is no token of the caller that could be exchanged for one for this server.",
+                hint="Call with a token of an identity provider (`[auth.issuers]`) that has not ended.",
+            )
+        kind, audience = f"{KIND}access_token", self._spec.oauth.audience
+        return {
+            "grant_type": EXCHANGE,
+            "subject_token": self._subject,
+            "subject_token_type": kind,
+            "requested_token_type": kind,
+            **({"audience": audience} if audience else {}),
+        }
 
     async def _identity(self, issuer: Issuer, resource: str) -> str:
         """What the company's identity provider says of us to this authorization server."""
         config = self._spec.oauth
         provider = Issuer(config.idp_token_url, token_url=config.idp_token_url)
-        kind = "urn:ietf:params:oauth:token-type:"
         asked = {
             "grant_type": EXCHANGE,
-            "requested_token_type": f"{kind}id-jag",
+            "requested_token_type": f"{KIND}id-jag",
             "subject_token": config.assertion,
-            "subject_token_type": f"{kind}id_token",
+            "subject_token_type": f"{KIND}id_token",
             "audience": issuer.issuer,
             "resource": resource,
         }

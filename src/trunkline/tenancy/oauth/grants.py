@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -19,9 +19,14 @@ from trunkline.tenancy.oauth.web import Answer, Web
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+KIND = "urn:ietf:params:oauth:token-type:"
 LONGEST_LIFE = 366 * 86400.0
 FINAL = frozenset(("invalid_grant", "invalid_client", "unauthorized_client", "access_denied"))
 """Errors after which the same request will never be granted."""
+
+
+NEVER = FINAL | {"invalid_request", "invalid_scope", "invalid_target", "unsupported_grant_type"}
+"""The same for requests that no person's sign-in hangs on."""
 
 
 class GrantRefusedError(ConfigError):
@@ -66,7 +71,7 @@ class TokenEndpoint:
     key: SigningKey | None = None
     """Binds tokens to us, where the authorization server does that (DPoP)."""
 
-    async def ask(self, fields: Mapping[str, str]) -> Granted:
+    async def ask(self, fields: Mapping[str, str], *, final: Collection[str] = FINAL) -> Granted:
         """Ask for a token; `GrantRefusedError` is final, `LaterError` is not."""
         nonce = ""
         for _ in range(2):
@@ -74,7 +79,7 @@ class TokenEndpoint:
             if answer.content.get("error") == "use_dpop_nonce" and self.key is not None and not nonce:
                 nonce = answer.headers.get(b"dpop-nonce", b"").decode("latin-1")
                 continue
-            return read_tokens(answer)
+            return read_tokens(answer, final)
         raise GrantRefusedError("use_dpop_nonce")
 
     async def introspect(self, token: str) -> Mapping[str, Any]:
@@ -118,10 +123,10 @@ class TokenEndpoint:
         return whole, {}
 
 
-def read_tokens(answer: Answer) -> Granted:
+def read_tokens(answer: Answer, final: Collection[str] = FINAL) -> Granted:
     """The tokens of an answer. Only what the authorization server says in so many words is final."""
     said, error = answer.content, answer.content.get("error")
-    if answer.status in (400, 401, 403) and isinstance(error, str) and error in FINAL:
+    if answer.status in (400, 401, 403) and isinstance(error, str) and error in final:
         raise GrantRefusedError(error)
     if answer.status != 200:
         reason = f", {error}" if isinstance(error, str) and error.isidentifier() and len(error) < 40 else ""
