@@ -35,8 +35,8 @@ CATCHES_ALL = {
 SMALL_NOUNS: dict[str, str] = {
     "trunkline.call.stages.limits": "a stage of the line",
     "trunkline.call.stages.record": "a stage of the line",
-    "trunkline.config.records": "options have a folder of their own",
     "trunkline.recording": "what stands beside the relay",
+    "trunkline.telemetry.conventions": "names of others, which change by themselves",
 }
 """Modules below 60 lines that only one other imports, and why they stand by themselves."""
 

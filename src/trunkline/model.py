@@ -13,6 +13,7 @@ from typing import Any
 from trunkline.dialogue import PYTHON, SILENT, Answer, Ask, Caller, Listener, Parked, Question
 from trunkline.identity import EVERYONE, Scope, unit_name
 from trunkline.tool import DIRECT, NO_OPTIONS, PROGRAM, UNKNOWN, Annotations, ToolOptions
+from trunkline.trace import Trace
 
 MOST_NOTES = 64
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
@@ -91,6 +92,9 @@ class Call:
     """It comes from a command of this machine, and may use what lists do not show."""
     notes: list[tuple[str, str, float]] | None = None
     """What stages noted on the way (what, how, and when on the clock of this machine), where somebody reads it."""
+    traceparent: bytes = b""
+    """What the HTTP request says of its trace; what the message says is in its `_meta`."""
+    trace: Trace | None = None
 
     def note(self, what: str, how: str = "") -> None:
         """Say what a stage did; copies of a call have one list."""

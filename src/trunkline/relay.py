@@ -423,7 +423,7 @@ class Relay:
                 await self.limiter.save(await self.tenancy.store())
         for name in list(self._mounted):
             await self.unmount(name)
-        await asyncio.gather(self.history.close(), self.trust.close())
+        await asyncio.gather(self.history.close(), self.trust.close(), self.recording.close())
 
 
 @asynccontextmanager

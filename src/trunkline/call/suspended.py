@@ -49,7 +49,7 @@ class Suspended:
     async def resume(self, call: Call) -> Reply:
         """Go on with the answers: the next question, or the reply."""
         self._listener = call.listener
-        self._call.notes = call.notes
+        self._call.notes, self._call.trace = call.notes, call.trace
         # While the caller thought, the same key may have come to mean something else.
         same = [key for key, question in self._work.questions.items() if self._shown.get(key) is question]
         self._work.answer({key: call.answers.get(key) for key in same})

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 from trunkline.config.edge import EdgeSection
 from trunkline.config.programs import ProgramsSection
-from trunkline.config.records import CallsSection
+from trunkline.config.records import CallsSection, TracesSection
 from trunkline.config.server import ServerSpec, TrustMode
 from trunkline.config.tenancy import DiscoverySection, IssuerSpec, LimitsSection, StoreConfig
 from trunkline.tool import ToolOptions
@@ -292,6 +292,7 @@ class Config:
     batcher: BatcherSection = field(default_factory=BatcherSection)
     limits: LimitsSection = field(default_factory=LimitsSection)
     calls: CallsSection = field(default_factory=CallsSection)
+    traces: TracesSection = field(default_factory=TracesSection)
     edge: EdgeSection = field(default_factory=EdgeSection)
     programs: ProgramsSection = field(default_factory=ProgramsSection)
     store: StoreConfig = field(default_factory=StoreConfig)
@@ -310,6 +311,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "discovery": DiscoverySection,
     "limits": LimitsSection,
     "calls": CallsSection,
+    "traces": TracesSection,
     "edge": EdgeSection,
     "programs": ProgramsSection,
     "store": StoreConfig,

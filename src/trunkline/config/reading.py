@@ -333,7 +333,9 @@ _MORE_THAN_0 = frozenset(
         "search.budget",
     )
 )
-_SHARES = frozenset(("limits.alert_at", "router.retry_ratio", "router.eject_error_rate", "search.min_score"))
+_SHARES = frozenset(
+    ("limits.alert_at", "traces.sample_ratio", "router.retry_ratio", "router.eject_error_rate", "search.min_score")
+)
 
 
 def _in_range(section: Any, where: str) -> Any:

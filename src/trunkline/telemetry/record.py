@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, Protocol
 
 from trunkline.errors import (
     BusyError,
@@ -25,6 +25,7 @@ from trunkline.errors import (
 from trunkline.model import Call, Reply
 from trunkline.tools.guidance import OWN
 from trunkline.tools.tokens import estimated
+from trunkline.trace import Trace
 from trunkline.wire.envelope import read_string
 from trunkline.wire.members import decode_object, read_members
 
@@ -88,6 +89,8 @@ class CallRecord:
     digest: str = ""
     """Of the arguments, where there is an audit."""
     trace: str = ""
+    span: Trace | None = None
+    """What else is known of it where it is traced."""
     path: Sequence[Step] = ()
     audited: bool = False
     """The tool is marked: its calls must be in the audit."""
@@ -107,11 +110,24 @@ class Running:
     """How long it took; less than 0 while it runs."""
     notes: Sequence[Step] | None = None
     """What was noted until its end: when a call is resumed, it begins a new list."""
+    trace: Trace | None = None
 
 
 Reader = Callable[[Sequence[CallRecord]], None]
 """Takes records of calls that ended, a few at a time."""
 Digest = Callable[[bytes], str]
+
+
+class TracerLike(Protocol):
+    """Decides which calls are traced."""
+
+    def begin(self, call: Call) -> Trace | None:
+        """The trace of a call that comes in, if it is traced."""
+        ...
+
+    def end(self, trace: Trace) -> None:
+        """The call ended."""
+        ...
 
 
 class Records:
@@ -124,6 +140,8 @@ class Records:
         self.readers: tuple[Reader, ...] = ()
         self.started: Callable[[CallRecord], None] | None = None
         """Told of each call that begins, while somebody watches."""
+        self.tracer: TracerLike | None = None
+        """Says which calls are traced, where any are."""
         self.digest: Digest | None = None
         """What becomes of arguments where there is an audit."""
         self._node = secrets.token_hex(2)
@@ -138,6 +156,8 @@ class Records:
         running = Running(next(self._numbers), call, self._clock(), self._timer())
         call.notes = [("resumed", "", running.since)] if call.parked is not None else []
         self.live[running.number] = running
+        if self.tracer is not None:
+            running.trace = call.trace = self.tracer.begin(call)
         if self.started is not None:
             self.started(self._record(running))
         return running
@@ -146,6 +166,8 @@ class Records:
         """It ended, by a reply or an error; readers hear of it in a moment."""
         running.seconds = self._timer() - running.since
         running.reply, running.error, running.notes = reply, error, running.call.notes
+        if running.trace is not None and self.tracer is not None:
+            self.tracer.end(running.trace)
         del self.live[running.number]
         ended = self._ended
         ended.append(running)
@@ -196,7 +218,9 @@ class Records:
         )
         if entry is not None:
             record.audited = entry.annotations.audit_required is True
-        if b"traceparent" in (about := call.params.get("_meta", b"")):
+        if running.trace is not None:
+            record.trace, record.span = running.trace.id, running.trace
+        elif b"traceparent" in (about := call.params.get("_meta", b"")):
             record.trace = _trace(about)
         if running.seconds >= 0:
             self._finish(record, running, arguments)

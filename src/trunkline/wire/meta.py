@@ -19,6 +19,7 @@ SERVER_INFO = PREFIX + "serverInfo"
 SUBSCRIPTION = PREFIX + "subscriptionId"
 PROGRESS_TOKEN = "progressToken"  # noqa: S105 - not a password
 
+TRACE = "traceparent"
 THREAD = "dev.trunkline/thread"
 """The thread that a call belongs to, as its caller says."""
 THREAD_MARK = THREAD.encode()
@@ -133,6 +134,11 @@ def progress_token(params: Members) -> bytes:
 def with_progress_token(params: Members, token: bytes) -> Members:
     """Params that ask for progress under another token."""
     return {**params, "_meta": write_members(_members_of(params.get("_meta", b"")) | {PROGRESS_TOKEN: token})}
+
+
+def with_trace(params: Members, traceparent: str) -> Members:
+    """Params that say which span they are sent by; what else is said of the trace stays."""
+    return {**params, "_meta": write_members(_members_of(params.get("_meta", b"")) | {TRACE: encode(traceparent)})}
 
 
 def _members_of(meta: bytes) -> Members:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import cast
@@ -18,6 +20,7 @@ from trunkline.errors import (
 from trunkline.identity import Scope
 from trunkline.model import Call, Reply
 from trunkline.telemetry.tally import Tallies
+from trunkline.trace import Trace
 from trunkline.upstream.connection import Connection
 from trunkline.upstream.exchange import Exchange
 from trunkline.upstream.pool import Pool
@@ -102,8 +105,17 @@ class SendStage:
                 reply = await connection.request(_exchange(call, spec, connection, repeatable))
             return reply
         finally:
+            if call.trace is not None:
+                _end_leg(call.trace, reply)
             if reply is None or not reply.questions:
                 self._pool.give_back(connection, clean=reply is not None)
+
+
+def _end_leg(trace: Trace, reply: Reply | None) -> None:
+    """Note when a request to a server ended, and by what."""
+    if trace.legs and not trace.legs[-1].end:
+        trace.legs[-1].end = time.time_ns()
+        trace.legs[-1].failed = "" if reply is not None else type(sys.exception()).__name__
 
 
 def _may_repeat(error: UpstreamError, call: Call, repeatable: bool) -> bool:
@@ -142,6 +154,10 @@ def _exchange(call: Call, spec: ServerSpec, connection: Connection, repeatable: 
             headers = param_headers(dict(call.entry.headers), params.get("arguments", b""))
     elif call.caller.modern:
         params, raw = meta.unstamp(params), b""
+    if call.trace is not None:
+        told = call.trace.told(call.trace.leg(spec.name, spec.kind, connection.introduction.version))
+        params, raw = meta.with_trace(params, told), b""
+        headers = {**headers, b"traceparent": told.encode()}
     own_name = call.entry.name if call.entry is not None else call.name
     return Exchange(
         spec.name,

@@ -241,6 +241,7 @@ class LegacyEdge:
             raw_params=message.params,
             ask=partial(self._ask, session, outlet),
             token=request.token,
+            traceparent=request.headers.get(b"traceparent", b""),
         )
         request.on_gone(lambda: outlet.caller_left(task))
         id = same_id(message.id)

@@ -114,6 +114,7 @@ class ModernEdge:
             headers=NOTHING,
             answers=NOTHING,
             token=request.token,
+            traceparent=request.headers.get(b"traceparent", b""),
         )
         if PARAM in b"\n".join(request.headers):
             call.headers = {name: value for name, value in request.headers.items() if name.startswith(PARAM)}
