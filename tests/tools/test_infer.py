@@ -326,3 +326,21 @@ def test_what_changes_by_itself_is_told_with_its_evidence(
 
     assert found.annotations.volatile_hint is bool(evidence)
     assert not evidence or found.evidence[-1] == evidence
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "It cannot be undone.",
+        "This can't be reversed.",
+        "The record can not be recovered.",
+        "Irreversible.",
+        "Gone permanently.",
+    ],
+)
+def test_what_cannot_be_undone_is_destructive_whatever_its_verb(said: str) -> None:
+    plain, told = infer("send_invoice", "Sends an invoice."), infer("send_invoice", f"Sends an invoice. {said}")
+
+    assert plain.annotations.destructive_hint is not True
+    assert told.annotations.destructive_hint is True
+    assert "The description says that it cannot be undone." in told.evidence
