@@ -107,7 +107,29 @@ def call(id: Any, params: dict[str, Any]) -> None:
         content = [{"type": "text", "text": f"Booked {said['day']}: {json.dumps(answer, sort_keys=True)}"}]
     elif name == "fail":
         more = {"isError": True}
+    elif name not in TOOLS:
+        content, more = echoed(said["words"], token)
     send(id=id, result={"content": content, **more})
+
+
+def echoed(words: list[str], token: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Words in every place of an answer that can hold some."""
+    content: list[dict[str, Any]] = []
+    for word in words:
+        print(word, file=sys.stderr, flush=True)
+        send(method="notifications/message", params={"level": "info", "logger": word, "data": word})
+        send(method="notifications/progress", params={"progressToken": token, "progress": 1, "message": word})
+        content += [
+            {"type": "text", "text": word},
+            {"type": "image", "data": word, "mimeType": "image/png"},
+            {"type": "image", "data": PIXEL, "mimeType": word},
+            {"type": "audio", "data": word, "mimeType": word},
+            {"type": "resource_link", "uri": word, "name": word, "title": word, "description": word},
+            {"type": "resource", "resource": {"uri": word, "text": word}},
+            {"type": "resource", "resource": {"uri": word, "blob": word, "mimeType": word}},
+            {"type": word, word: word},
+        ]
+    return content, {"structuredContent": {word: word for word in words}, "isError": True}
 
 
 def watch(file: str) -> None:

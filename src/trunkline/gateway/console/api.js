@@ -52,10 +52,10 @@ export async function api(method, path, body, headers) {
 export async function callTool(name, body, told, signal) {
   const answer = await send("POST", `tools/${part(name)}/call`, body, { Accept: "text/event-stream, application/json" }, signal);
   if (!(answer.headers.get("content-type") ?? "").startsWith("text/event-stream")) return answer.json();
-  for await (const { event, data } of eventsOf(answer.body)) {
-    if (event === "result") return data;
-    if (event === "error") throw new ApiError(502, data.error ?? data);
-    told(event, data);
+  for await (const event of eventsOf(answer.body)) {
+    if (event.type === "result") return event.result;
+    if (event.type === "error") throw new ApiError(502, event.error.error ?? event.error);
+    told(event);
   }
   throw new ApiError(0, { message: "The answer ended before the result." });
 }
@@ -63,14 +63,12 @@ export async function callTool(name, body, told, signal) {
 async function* eventsOf(stream) {
   let text = "";
   for await (const piece of stream.pipeThrough(new TextDecoderStream())) {
-    text += piece;
+    text += piece.replaceAll("\r\n", "\n");
     const blocks = text.split("\n\n");
     text = blocks.pop();
     for (const block of blocks) {
-      const lines = block.split("\n");
-      const event = lines.find((line) => line.startsWith("event:"))?.slice(6).trim() ?? "message";
-      const data = lines.filter((line) => line.startsWith("data:")).map((line) => line.slice(5)).join("\n");
-      if (data) yield { event, data: JSON.parse(data) };
+      const data = block.split("\n").filter((line) => line.startsWith("data:")).map((line) => line.slice(5)).join("\n");
+      if (data) yield JSON.parse(data);
     }
   }
 }
@@ -92,8 +90,6 @@ export const isAdmin = () => me.value?.role === "admin";
 
 // What is live: pages say which events concern them, and are told at most a few times a second.
 
-const NAMES = ["call.started", "call.ended", "server.changed", "question.asked", "question.ended", "sign-in.needed",
-  "tool.changed", "limit.reached", "program.changed"];
 const POLL = 4000;
 const listeners = new Set();
 let source = null;
@@ -106,7 +102,7 @@ function follow() {
     live.value = false;
     if (source.readyState === EventSource.CLOSED) setTimeout(() => { source = null; if (isIn()) follow(); }, 30_000);
   };
-  for (const name of NAMES) source.addEventListener(name, (event) => tell(name, read(event.data)));
+  source.onmessage = ({ data }) => { const event = read(data); if (event) tell(event.type, event); };
   if (!follow.timer) follow.timer = setInterval(() => { if (!live.value && !document.hidden) tell("", null); }, POLL);
 }
 

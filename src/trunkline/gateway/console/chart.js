@@ -6,14 +6,15 @@ import { html, useEffect, useRef } from "./vendor/preact.js";
 export default function Chart({ times, lines, format, label }) {
   const box = useRef(null);
   useEffect(() => {
+    const place = box.current; // gone from `box` before what is below ends
     let plot = null;
     const draw = () => {
       plot?.destroy();
-      plot = new uPlot(options(box.current, lines, format), [times, ...lines.map((line) => line.values)], box.current);
+      plot = new uPlot(options(place, lines, format), [times, ...lines.map((line) => line.values)], place);
     };
     draw();
-    const sized = new ResizeObserver(() => plot.setSize({ width: box.current.clientWidth, height: HEIGHT }));
-    sized.observe(box.current);
+    const sized = new ResizeObserver(() => plot.setSize({ width: place.clientWidth, height: HEIGHT }));
+    sized.observe(place);
     const looks = matchMedia("(prefers-color-scheme: dark)");
     looks.addEventListener("change", draw);
     const themed = new MutationObserver(draw);
@@ -41,7 +42,7 @@ function options(box, lines, format) {
       { ...axis, grid: { stroke: color("--line"), width: 1 }, size: 46, space: 34, values: (_, splits) => splits.map(format) },
     ],
     series: [{}, ...lines.map((line) => ({
-      label: line.label, stroke: color(line.color), width: 1.6, spanGaps: false, points: { show: false },
+      label: line.label, stroke: color(line.color), width: 1.6, spanGaps: true, points: { show: false },
       fill: line.fill ? color(line.color) + "22" : undefined,
     }))],
   };

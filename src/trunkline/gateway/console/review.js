@@ -24,6 +24,6 @@ export function Reviews({ reviews, onDone }) {
 
 export function Diff({ lines }) {
   if (!lines.length) return null;
-  const kind = (line) => ({ "+": "added", "-": "removed", "@": "quiet" })[line[0]];
+  const kind = (line) => (/^(\+\+\+|---)/.test(line) ? "quiet" : { "+": "added", "-": "removed", "@": "quiet" }[line[0]]);
   return html`<pre class="diff" tabindex="0" aria-label="What changed">${lines.map((line, index) => html`<span key=${index} class=${kind(line)}>${line}${"\n"}</span>`)}</pre>`;
 }

@@ -1,22 +1,23 @@
 // The record that nobody can quietly change.
 import { html, useState } from "../vendor/preact.js";
 import { usePages } from "../api.js";
-import { Chip, Empty, Loaded, Page, Pager, Problem, Table, When, duration, useSettled } from "../ui.js";
+import { Chip, Empty, Loaded, Page, Pager, Table, When, duration, useSettled } from "../ui.js";
 
 export default function Audit() {
   const [wanted, set] = useState({ kind: "", user: "" });
-  const pages = usePages("audit", { ...useSettled(wanted, 250), limit: 50 }, "entries");
+  const pages = usePages("audit", { ...useSettled(wanted, 250), limit: 50 }, "lines");
   const text = (name, label) => html`<label><span class="hidden">${label}</span><input value=${wanted[name]} placeholder=${label} onInput=${(event) => set({ ...wanted, [name]: event.target.value })} autocomplete="off" spellcheck=${false} /></label>`;
-  return html`<${Page} title="Audit" lead="Who did what, when, and how it ended. Each line seals the one before.">
-    <div class="filters">${text("kind", "Kind")}${text("user", "User")}</div>
-    <${Loaded} from=${pages}>${({ entries, verified }) => html`
-      ${verified === false && html`<${Problem} error=${{ message: "The chain is broken: something was changed or removed.", hint: "trunkline audit verify says where." }} />`}
-      ${entries.length ? html`<${Table} label="Audit" rows=${entries} id=${(one) => one.id} columns=${COLUMNS} /><${Pager} pages=${pages} what="entry" />` : html`<${Empty} title="Nothing is recorded">It is switched on with [audit] in trunkline.toml.<//>`}`}<//>
+  const off = pages.error?.code === "not-found";
+  return html`<${Page} title="Audit" lead="Who did what, when, and how it ended. Each line seals the one before; trunkline audit verify checks them.">
+    ${off ? html`<${Empty} title=${pages.error.message}>${pages.error.hint}<//>` : html`<div class="filters">${text("kind", "Kind")}${text("user", "User")}</div>
+    <${Loaded} from=${pages}>${({ lines }) => (lines.length ? html`<${Table} label="Audit" rows=${lines} id=${(one) => one.n} columns=${COLUMNS} /><${Pager} pages=${pages} what="line" />` : html`<${Empty} title="Nothing fits" />`)}<//>`}
   <//>`;
 }
 
+const KNOWN = new Set(["n", "time", "kind", "who", "outcome", "seconds", "hash", "before", "name", "what", "call"]);
+const more = (one) => Object.entries(one).filter(([name]) => !KNOWN.has(name)).map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(" · ");
 const COLUMNS = [
-  ["What", (one) => html`<b class="strong cut">${one.what}</b><span class="quiet cut mono">${one.digest}</span>`, "wide"],
-  ["Kind", (one) => html`<${Chip}>${one.kind}<//>`], ["User", (one) => one.user || "–"], ["Outcome", (one) => one.outcome || "–"],
-  ["Duration", (one) => duration(one.seconds), "num"], ["When", (one) => html`<${When} at=${one.time} />`, "num"],
+  ["What", (one) => html`<b class="strong cut">${one.name ?? one.path ?? one.what ?? one.kind}</b><span class="quiet cut" title=${more(one)}>${more(one)}</span>`, "wide"],
+  ["Kind", (one) => html`<${Chip}>${one.kind}<//>`], ["Who", (one) => one.who?.user ?? one.who?.role ?? "–"], ["Outcome", (one) => one.outcome ?? one.status ?? "–"],
+  ["Duration", (one) => duration(one.seconds), "num"], ["When", (one) => html`<${When} at=${Date.parse(one.time) / 1000} />`, "num"],
 ];

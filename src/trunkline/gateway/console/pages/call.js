@@ -19,12 +19,12 @@ function factsOf(one) {
   return [
     ["Tool", link("tools", one.name || one.tool)], ["Server", link("servers", one.server)], ["Method", one.method], ["User", one.user], ["Thread", one.thread], ["Profile", one.profile],
     ["Program", one.program], ["Client", one.client], ["Key", one.key], ["Began", one.time && clock(one.time)],
-    ["Bytes", one.bytes_in != null && `${size(one.bytes_in)} in, ${size(one.bytes_out)} out`], ["Tokens", one.tokens_in != null && `${number(one.tokens_in)} in, ${number(one.tokens_out)} out`],
+    ["Cost", one.cost], ["Bytes", one.bytes_in != null && `${size(one.bytes_in)} in, ${size(one.bytes_out)} out`], ["Tokens", one.tokens_in != null && `${number(one.tokens_in)} in, ${number(one.tokens_out)} out`],
     ["Trace", one.trace], ["Digest of the arguments", one.digest], ["Call", one.id],
   ].filter(([, value]) => value);
 }
 
 function Path({ one }) {
-  const steps = (one.path ?? []).map((step) => (Array.isArray(step) ? { stage: step[0], note: step[1], at: step[2] } : typeof step === "string" ? { stage: step } : step));
-  return html`<${Card} title="Its way through the stages">${steps.length ? html`<ol class="path">${steps.map((step, index) => html`<li key=${index}><span class="at">${step.at == null ? "" : `+${duration(step.at)}`}</span><b>${step.stage}</b><span class="quiet">${step.note ?? ""}</span></li>`)}</ol>` : html`<${Empty} title="Nothing was noted on its way" />`}<//>`;
+  const steps = one.path ?? [];
+  return html`<${Card} title="Its way through the stages">${steps.length ? html`<ol class="path">${steps.map((step, index) => html`<li key=${index}><span class="at">+${step.seconds < 0.01 ? `${(step.seconds * 1000).toFixed(2)} ms` : duration(step.seconds)}</span><b>${step.what}</b><span class="quiet">${step.how}</span></li>`)}</ol>` : html`<${Empty} title="Nothing was noted on its way" />`}<//>`;
 }

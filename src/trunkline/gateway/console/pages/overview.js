@@ -3,7 +3,7 @@ import { html, useEffect, useState } from "../vendor/preact.js";
 import { me, useData } from "../api.js";
 import { Button, Card, Code, Copy, Icon, Loaded, Page, Select, State, Tabs, duration, number, plural } from "../ui.js";
 
-const RANGES = [["15m", "15 minutes"], ["1h", "1 hour"], ["6h", "6 hours"], ["24h", "24 hours"]];
+const RANGES = [["1h", "1 hour"], ["24h", "24 hours"], ["7d", "7 days"]];
 
 const signIn = async (server) => (await import("../signing.js")).signIn(server);
 
@@ -43,7 +43,7 @@ function Needs({ servers }) {
   const lapsed = connections.filter((one) => one.state !== "signed-in" && !locked.some((other) => other.name === one.server));
   const held = [...Map.groupBy(review, (one) => one.server)];
   const items = [
-    ...questions.map((one) => [`q${one.id}`, "asked", one.params?.message || "A question", `${one.tool || ""} ${one.server ? `of ${one.server}` : ""}`, html`<a class="button small primary" href="#/questions">Answer</a>`]),
+    ...questions.map((one) => [`q${one.id}`, "asked", one.message || "A question", `${one.tool || ""} ${one.server ? `of ${one.server}` : ""}`, html`<a class="button small primary" href="#/questions">Answer</a>`]),
     ...locked.map((one) => [`l${one.name}`, one.state, one.name, one.reason, html`<${Button} kind="small primary" onClick=${() => signIn(one.name)}>Sign in<//>`]),
     ...lapsed.map((one) => [`c${one.server}`, "waiting", one.server, one.reason || "Its sign-in has ended", html`<${Button} kind="small primary" onClick=${() => signIn(one.server)}>Sign in<//>`]),
     ...sick.map((one) => [`s${one.name}`, one.state, one.name, one.reason, html`<a class="button small" href=${`#/servers/${encodeURIComponent(one.name)}`}>Look</a>`]),
@@ -72,11 +72,12 @@ function Figures({ range, stats }) {
 const made = new WeakMap();
 function linesOf(data) {
   if (made.has(data)) return made.get(data);
+  const where = (values) => values.map((one, index) => (data.calls[index] ? one : null)); // no calls took no time
   const lines = {
     times: data.calls.map((_, index) => data.from + index * data.step),
     calls: [{ label: "Calls", values: data.calls, color: "--accent", fill: true }],
     errors: [{ label: "Errors", values: data.errors, color: "--bad", fill: true }],
-    latency: [{ label: "Half within", values: data.p50, color: "--accent" }, { label: "95 % within", values: data.p95, color: "--warn" }],
+    latency: [{ label: "Half within", values: where(data.p50), color: "--accent" }, { label: "95 % within", values: where(data.p95), color: "--warn" }],
     saved: [{ label: "Tokens saved", values: data.saved, color: "--ok", fill: true }],
   };
   made.set(data, lines);
@@ -89,7 +90,7 @@ function figuresOf(data, stats) {
   const errors = data ? sum(data.errors) : stats && stats.failures + stats.tool_errors;
   const share = calls ? `${((errors / calls) * 100).toFixed(errors && errors / calls < 0.1 ? 1 : 0)} % of calls` : "No calls yet";
   const since = data ? "" : stats ? `since the start, ${duration(stats.seconds)} ago` : "";
-  const whole = (value) => number(Math.round(value));
+  const whole = (value) => (Number.isInteger(value) ? number(value) : "");
   return [
     { title: "Calls", value: number(calls), note: stats?.in_flight ? `${number(stats.in_flight)} under way` : since || "None under way", name: "calls", format: whole },
     { title: "Errors", value: number(errors), note: share, name: "errors", format: whole },

@@ -1,7 +1,7 @@
 // People and what they may: roles, keys, limits; threads and profiles.
 import { html, useState } from "../vendor/preact.js";
-import { api, part, useData, usePages } from "../api.js";
-import { Button, Chip, Dialog, Empty, Field, Loaded, Page, Pager, Problem, Select, Table, Tabs, When, number, say, sure } from "../ui.js";
+import { api, part, query, useData, usePages } from "../api.js";
+import { Button, Chip, Dialog, Empty, Field, Loaded, Page, Pager, Problem, Select, Table, Tabs, When, duration, number, say, sure } from "../ui.js";
 import { KeyTable } from "./keys.js";
 
 const TABS = [["people", "People"], ["keys", "Keys"], ["threads", "Threads"], ["profiles", "Profiles"], ["limits", "Limits"]];
@@ -85,18 +85,27 @@ function Threads() {
 }
 
 function Profiles() {
-  const profiles = useData("profiles");
-  const list = (names) => html`<span class="chips">${(Array.isArray(names) ? names : []).map((name, index) => html`<${Chip} key=${index}>${name}<//>`)}${!names?.length && html`<span class="quiet">all</span>`}</span>`;
-  const columns = [["Profile", (one) => html`<b class="strong cut">${one.name}</b><span class="quiet cut2">${one.description}</span>`, "wide"], ["Lists", (one) => one.expose || "–"], ["Searches by", (one) => one.strategy || "–"], ["Servers", (one) => list(one.servers)], ["Tools", (one) => list(one.tools)]];
-  return html`<${Loaded} from=${profiles}>${({ profiles: all }) => (all.length ? html`<${Table} label="Profiles" rows=${all} id=${(one) => one.name} columns=${columns} />` : html`<${Empty} title="No profiles">A profile is a view of its own at /mcp/NAME. It is written in trunkline.toml, under [profiles].<//>`)}<//>`;
+  const profiles = useData("profiles", { on: ["server"] });
+  const list = (names, none) => html`<span class="chips">${(names ?? []).map((name, index) => html`<${Chip} key=${index}>${name}<//>`)}${!names?.length && html`<span class="quiet">${none}</span>`}</span>`;
+  const columns = [
+    ["Profile", (one) => html`<b class="strong cut">${one.name || "Without a profile"}</b><code class="quiet cut">${one.address}</code>`, "wide"],
+    ["Lists", (one) => `${one.expose}${one.searching ? ", searched" : ""}`], ["Tools", (one) => `${number(one.listed)} of ${number(one.tools)}`, "num"],
+    ["Servers", (one) => list(one.servers, "all")], ["Pinned", (one) => list(one.pinned, "–")], ["Hidden", (one) => list(one.hidden, "–")],
+  ];
+  return html`<${Loaded} from=${profiles}>${({ profiles: all }) => html`<${Table} label="Profiles" rows=${all} id=${(one) => one.name} columns=${columns} /><p class="quiet note">A profile is a view of its own at /mcp/NAME. It is written in trunkline.toml, under [profiles].</p>`}<//>`;
 }
 
 function Limits() {
-  const limits = useData("limits", { on: ["limit", "call"], often: 1500 });
+  const [user, setUser] = useState("");
+  const users = useData("users?limit=200").data?.users ?? [];
+  const limits = useData(`limits${query({ user })}`, { on: ["limit", "call"], often: 1500 });
   const columns = [
-    ["Limit", (one) => html`<b class="strong cut">${one.what}</b>`, "wide"], ["Of", (one) => [one.of, one.name].filter(Boolean).join(" ")],
-    ["Used", (one) => (one.used == null ? "–" : html`<meter min="0" max=${one.most || 1} value=${one.used} aria-label=${`${one.what} used`}></meter>${number(one.used)}`), "num"],
-    ["At most", (one) => `${number(one.most)}${one.per ? ` in ${one.per} s` : ""}`, "num"],
+    ["Limit", (one) => html`<b class="strong">${one.name.replaceAll("_", " ")}</b>`, "wide"],
+    ["Used", (one) => (one.used == null ? "–" : html`<meter min="0" max=${one.most || 1} value=${one.used} aria-label=${`${one.name} used`}></meter>${number(one.used)}`), "num"],
+    ["At most", (one) => (one.most ? number(one.most) : "no limit"), "num"],
+    ["Begins anew", (one) => (one.resets ? `in ${duration(one.resets)}` : "–"), "num"],
   ];
-  return html`<${Loaded} from=${limits}>${({ limits: all }) => (all.length ? html`<${Table} label="Limits" rows=${all} id=${(one) => `${one.what} ${one.of} ${one.name}`} columns=${columns} />` : html`<${Empty} title="Nothing is limited">Limits are written in trunkline.toml, under [limits], or set for a person.<//>`)}<//>`;
+  const rows = ({ configured = {}, used = {} }) => [...new Set([...Object.keys(configured), ...Object.keys(used)])].map((name) => ({ name, most: used[name]?.limit ?? configured[name], used: used[name]?.used, resets: used[name]?.resets }));
+  return html`<div class="filters"><${Select} label="User" value=${user} onPick=${setUser} options=${[["", "Your own"], ...users.map((one) => [one.name, one.name])]} /></div>
+    <${Loaded} from=${limits}>${(found) => html`<${Table} label="Limits" rows=${rows(found)} id=${(one) => one.name} columns=${columns} />`}<//>`;
 }

@@ -1,7 +1,7 @@
 // One server: how it fares and why, what to do about it, its log, and its tools.
 import { html, useState } from "../vendor/preact.js";
-import { api, isAdmin, part, useData, usePages } from "../api.js";
-import { Button, Card, Chip, Empty, Loaded, Pager, Page, Problem, State, Tabs, When, duration, number, plural, say, sure } from "../ui.js";
+import { api, isAdmin, me, part, useData, usePages } from "../api.js";
+import { Button, Card, Chip, Code, Empty, Loaded, Pager, Page, Problem, State, Tabs, When, duration, number, plural, say, sure } from "../ui.js";
 import { Reviews } from "../review.js";
 import { signIn } from "../signing.js";
 import { ToolRows } from "./tools.js";
@@ -16,13 +16,14 @@ export default function Server({ rest: [name], search }) {
       <${Facts} one=${one} />
       <${Tabs} label="About this server" at=${tab} onPick=${setTab} tabs=${[["tools", `Tools ${number(one.tools ?? 0)}`], ["check", "Check"], ["log", "Log"]]} />
       ${tab === "tools" && html`<${Tools} name=${name} state=${one.state} />`}
-      ${tab === "check" && html`<${Check} name=${name} reload=${server.reload} />`}
+      ${tab === "check" && html`<${Check} name=${name} reload=${() => { server.reload(); review.reload(); }} />`}
       ${tab === "log" && html`<${Log} name=${name} />`}`}<//>
   <//>`;
 }
 
 function Steering({ server, name, reload }) {
-  const can = server.can ?? { restart: isAdmin(), switch: isAdmin(), remove: Boolean(server.version), sign_in: server.state === "needs-authorization" };
+  const own = isAdmin() || (server.scope === "user" && server.user === me.value.user);
+  const can = { restart: own, switch: own, remove: own && Boolean(server.version) };
   const off = server.enabled === false || server.state === "stopped";
   const act = (verb, told) => async () => { await api("POST", `servers/${part(name)}/${verb}`); say(told); reload(); };
   const remove = async () => {
@@ -70,7 +71,7 @@ function Check({ name, reload }) {
   };
   return html`<${Card} title="Check" lead="Looks at everything between the gateway and this server, and says what to do." actions=${html`<${Button} kind="primary" onClick=${run}>Check now<//>`}>
     <div aria-live="polite">${found?.error && html`<${Problem} error=${found.error.status === 404 ? { message: "This gateway cannot check servers from here yet.", hint: `Type: trunkline doctor ${name}` } : found.error} />`}
-    ${found?.findings && (found.findings.length ? html`<ul class="findings">${found.findings.map((one, index) => html`<li key=${index}><${State} is=${one.level} /><div class="grow"><b>${one.message}</b>${one.cause && html`<p class="quiet">${one.cause}</p>`}${one.do && html`<p>${one.do}</p>`}</div>${one.fix && html`<${Button} kind="small primary" onClick=${fix(one)}>${one.fix.label}<//>`}</li>`)}</ul>` : html`<p class="calm">All is well.</p>`)}</div>
+    ${found?.findings && (found.findings.length ? html`<ul class="findings">${found.findings.map((one, index) => html`<li key=${index}><${State} is=${one.level} /><div class="grow"><b>${one.message}</b>${one.cause && html`<p class="quiet">${one.cause}</p>`}${one.do && html`<p>${one.do}</p>`}${one.command && html`<${Code} text=${one.command} label="Command" />`}</div>${one.fix && html`<${Button} kind="small primary" onClick=${fix(one)}>${one.fix.label}<//>`}</li>`)}</ul>` : html`<p class="calm">All is well.</p>`)}</div>
   <//>`;
 }
 
@@ -78,9 +79,7 @@ async function mend(name, fix) {
   const verbs = { restart: "restart", enable: "enable" };
   if (verbs[fix.action]) await api("POST", `servers/${part(name)}/${verbs[fix.action]}`);
   else if (fix.action === "sign-in") await signIn(name);
-  else if (fix.action === "approve") await api("POST", `review/${part(name)}/approve`, {});
-  else if (fix.action === "remove") await api("DELETE", `servers/${part(name)}`);
-  else if (fix.request) await api(fix.request.method, fix.request.path.replace(/^\/?(api\/v1\/)?/, ""), fix.request.body);
+  else if (fix.action === "review") { scrollTo({ top: 0, behavior: "smooth" }); return; }
   say("Done.");
 }
 

@@ -37,7 +37,7 @@ function TryIt({ tool }) {
     const begun = performance.now();
     const told = [];
     set({ running: true, told });
-    const hear = (event, data) => { told.push({ event, data }); if (told.length > 200) told.shift(); set({ running: true, told: [...told] }); };
+    const hear = (event) => { told.push(event); if (told.length > 200) told.shift(); set({ running: true, told: [...told] }); };
     try {
       const result = await callTool(tool.name, { arguments: values, ...more }, hear, abort.current.signal);
       set({ result, told, seconds: (performance.now() - begun) / 1000 });
@@ -65,12 +65,12 @@ function TryIt({ tool }) {
 }
 
 function Told({ told, running }) {
-  const progress = told.findLast((one) => one.event === "progress")?.data;
-  const logs = told.filter((one) => one.event === "log").slice(-20);
+  const progress = told.findLast((one) => one.type === "progress")?.progress;
+  const logs = told.filter((one) => one.type === "message").slice(-20);
   if (!running && !logs.length) return null;
   const share = progress?.total ? Math.min(1, progress.progress / progress.total) : undefined;
   return html`${running && html`<div class="progress"><progress max="1" value=${share} aria-label="Progress"></progress>${progress && html`<span class="quiet">${progress.message ?? (progress.total ? `${number(progress.progress)} of ${number(progress.total)}` : number(progress.progress))}</span>`}</div>`}
-    ${logs.length > 0 && html`<pre class="log" tabindex="0" aria-label="Log messages">${logs.map(({ data }) => `${data.level ?? "info"} ${data.logger ? data.logger + ": " : ""}${typeof data.data === "string" ? data.data : JSON.stringify(data.data)}\n`)}</pre>`}`;
+    ${logs.length > 0 && html`<pre class="log" tabindex="0" aria-label="Log messages">${logs.map(({ message: data }) => `${data.level ?? "info"} ${data.logger ? data.logger + ": " : ""}${typeof data.data === "string" ? data.data : JSON.stringify(data.data)}\n`)}</pre>`}`;
 }
 
 // The same call elsewhere: quoted for the shell, and as Python writes values.
@@ -106,26 +106,24 @@ function Same({ name, values }) {
     <${Code} text=${texts[kind]} label=${`The call with ${kind}`} /></details>`;
 }
 
-const NAMES = { read_only: "Only reads", destructive: "May destroy", idempotent: "May be repeated", open_world: "Reaches out", readOnlyHint: "Only reads", destructiveHint: "May destroy", idempotentHint: "May be repeated", openWorldHint: "Reaches out" };
+const NAMES = { readOnlyHint: "Only reads", destructiveHint: "May destroy", idempotentHint: "May be repeated", openWorldHint: "Reaches out" };
+const plainName = (name) => NAMES[name] ?? NAMES[name.replace(/_(.)/g, (_, one) => one.toUpperCase())] ?? name.replaceAll("_", " ");
 
 function Behaviour({ tool }) {
-  const told = tool.annotations ?? {};
-  const rows = Object.entries(told).map(([name, one]) => (one && typeof one === "object" ? { name, ...one } : { name, value: one })).filter((one) => one.value != null && one.value !== "");
   const stats = tool.statistics;
-  const more = [
-    ["Tokens", tool.tokens && number(tool.tokens)], ["Cost", tool.cost_hint],
+  const list = (names) => names?.length && html`<span class="chips">${names.map((one, index) => html`<${Chip} key=${index}>${String(one)}<//>`)}</span>`;
+  const rows = [
+    ...Object.entries(tool.annotations ?? {}).filter(([, value]) => value != null && value !== "").map(([name, value]) => [plainName(name), shownValue(value)]),
+    ["Safety", tool.safety], ["Category", tool.category],
+    ["As its words tell", tool.evidence?.length && html`<ul class="plain">${tool.evidence.map((text, index) => html`<li key=${index}>${String(text)}</li>`)}</ul>`],
     ["Calls", stats?.calls && `${number(stats.calls)}, ${number(stats.failures + stats.tool_errors)} failed`],
     ["Time", stats?.calls && `half within ${duration(stats.p50_seconds)}, 95 % within ${duration(stats.p95_seconds)}`],
-    ["Callers", tool.callers?.length && tool.callers.join(", ")], ["Held", tool.held],
-    ["Tags", tool.tags?.length && tool.tags.map((tag, index) => html`<${Chip} key=${index}>${tag}<//>`)],
-    ["Changed", tool.changed?.length && tool.changed.join(", ")],
+    ["Held", tool.held], ["Changed", list(tool.changed)], ["Callers", list(tool.callers)], ["Servers that have it", list(tool.members)],
+    ["Lists", tool.deferred && "leave it out: it is searched for"],
+    ...Object.entries(tool.options ?? {}).map(([name, value]) => [plainName(name), shownValue(value)]),
   ].filter(([, value]) => value);
-  if (!rows.length && !more.length) return null;
-  return html`<${Card} title="Behaviour">
-    <dl class="facts">${rows.map((one) => html`<div key=${one.name}><dt>${NAMES[one.name] ?? one.name}</dt><dd>${shownValue(one.value)} ${one.from && html`<span class="quiet">${{ server: "says its server", config: "says the configuration", inferred: "as we infer" }[one.from] ?? one.from}</span>`}
-      ${one.evidence?.length > 0 && html`<ul class="plain quiet">${one.evidence.map((text, index) => html`<li key=${index}>${typeof text === "string" ? text : JSON.stringify(text)}</li>`)}</ul>`}</dd></div>`)}
-      ${more.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-  <//>`;
+  if (!rows.length) return null;
+  return html`<${Card} title="Behaviour" lead="As its server says, as it is configured, and as its words tell."><dl class="facts">${rows.map(([name, value], index) => html`<div key=${index}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl><//>`;
 }
 
 const shownValue = (value) => (value === true ? "yes" : value === false ? "no" : typeof value === "object" ? JSON.stringify(value) : String(value));

@@ -28,30 +28,24 @@ function All({ server }) {
 }
 
 function Found({ wanted, strategy }) {
-  const ranked = useData(`tools/search${query({ q: wanted, strategy, limit: 25 })}`);
-  const lacks = [400, 404].includes(ranked.error?.status);
-  const plain = useData(lacks ? `tools${query({ q: wanted, limit: 25 })}` : null);
-  const from = lacks ? plain : ranked;
-  return html`<${Loaded} from=${from}>${({ tools, strategy: used, seconds }) => {
+  const found = useData(`tools${query({ q: wanted, strategy, limit: 25 })}`);
+  return html`<${Loaded} from=${found}>${({ tools }) => {
     if (!tools.length) return html`<${Empty} title="Nothing fits">Say it in other words, or look at all tools.<//>`;
     const best = Math.max(...tools.map((one) => one.score ?? 0)) || 1;
-    return html`<p class="quiet" role="status">${plural(tools.length, "tool")}${used ? `, found by ${used}` : ""}${seconds != null ? ` in ${(seconds * 1000).toFixed(1)} ms` : ""}</p>
+    return html`<p class="quiet" role="status">${plural(tools.length, "tool")}, the best first${tools.some((one) => one.why?.words_alone) ? "; by their words alone, since what they mean was not known in time" : ""}</p>
       <ol class="ranking">${tools.map((one, index) => html`<li key=${one.name}>
         <span class="rank" aria-hidden="true">${index + 1}</span>
-        <div class="grow"><a class="strong" href=${`#/tools/${encodeURIComponent(one.name)}`}>${one.name}</a><p class="quiet cut2">${one.description}</p><${Why} why=${one.why} /></div>
+        <div class="grow"><a class="strong" href=${`#/tools/${encodeURIComponent(one.name)}`}>${one.name}</a><p class="quiet cut2">${one.description}</p><${Why} why=${one.why ?? {}} /></div>
         <div class="score"><span>${(one.score ?? 0).toFixed(2)}</span><meter min="0" max=${best} value=${one.score ?? 0} aria-label=${`Score of ${one.name}`}></meter></div>
       </li>`)}</ol>`;
   }}<//>`;
 }
 
-function Why({ why }) {
-  if (!why || typeof why !== "object") return null;
-  const { words, matched, meaning, learnt, ...others } = why;
-  const found = words ?? matched;
-  const list = Array.isArray(found) ? found : found && typeof found === "object" ? Object.keys(found) : [];
-  return html`<p class="chips">${list.map((word, index) => html`<${Chip} kind="accent" key=${index}>${String(word)}<//>`)}
-    ${meaning != null && html`<${Chip}>meaning ${Number(meaning).toFixed(2)}<//>`}${learnt != null && html`<${Chip}>learnt ${Number(learnt).toFixed(2)}<//>`}
-    ${Object.entries(others).filter(([, value]) => ["string", "number"].includes(typeof value) && value !== "").map(([name, value]) => html`<${Chip} key=${name}>${name} ${typeof value === "number" ? value.toFixed(2) : value}<//>`)}</p>`;
+/** What speaks for a tool: the words that it has, what it means, and that it served before. */
+function Why({ why: { words = [], meaning, learnt } }) {
+  const share = (value) => `${Math.round(value * 100)} %`;
+  return html`<p class="chips">${words.map((one, index) => html`<${Chip} kind="accent" key=${index} title=${`in ${(one.fields ?? []).join(", ")}`}>${one.word} ${share(one.share)}<//>`)}
+    ${meaning > 0 && html`<${Chip}>meaning ${share(meaning)}<//>`}${learnt > 0 && html`<${Chip}>served lately ${share(learnt)}<//>`}</p>`;
 }
 
 /** Tools in a list, each with a link to its page. */

@@ -1,0 +1,184 @@
+"""Words of servers and of users that would be markup, scripts or links stay words, wherever the console shows them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.console.browser import DESK, Running, Watched, running, watched
+from tests.harness import make_config, plain_server
+
+WORDS = (
+    "<script>window.pwned=1</script>",
+    "<img src=x onerror=window.pwned=1>",
+    "<svg onload=window.pwned=1>",
+    "<svg><script>window.pwned=1</script></svg>",
+    '"><script>window.pwned=1</script>',
+    "'><img src=x onerror=window.pwned=1>",
+    "</textarea><script>window.pwned=1</script>",
+    "</title><script>window.pwned=1</script>",
+    "</pre><iframe src=javascript:parent.pwned=1></iframe>",
+    "<iframe srcdoc='<script>parent.pwned=1</script>'></iframe>",
+    "javascript:window.pwned=1",
+    " javascript:window.pwned=1",
+    "JaVaScRiPt:window.pwned=1",
+    "java\tscript:window.pwned=1",
+    "javascript://example.com/%0awindow.pwned=1",
+    "data:text/html,<script>window.pwned=1</script>",
+    "data:image/svg+xml,<svg onload=window.pwned=1>",
+    "vbscript:window.pwned=1",
+    "https://evil.example/track.png",
+    "//evil.example/track.js",
+    "<link rel=stylesheet href=https://evil.example/a.css>",
+    "<meta http-equiv=refresh content='0;url=https://evil.example/'>",
+    "<base href=https://evil.example/>",
+    "<a href=javascript:window.pwned=1>press</a>",
+    "<form action=https://evil.example/><button>press</button></form>",
+    "<style>@import 'https://evil.example/a.css'</style>",
+    "{{constructor.constructor('window.pwned=1')()}}",
+    "${window.pwned=1}`;window.pwned=1;//",
+    "__proto__",
+    "\u202e<b>constructor</b>\ufeff&lt;script&gt;",
+)
+ALL = "\n".join(WORDS)
+
+
+def definition(more: str = "") -> dict[str, Any]:
+    """A tool that says such words wherever it can."""
+    fields = {word: {"type": "string", "title": word, "description": word, "default": word} for word in WORDS}
+    return {
+        "name": "echo",
+        "title": ALL,
+        "description": ALL + more,
+        "inputSchema": {
+            "type": "object",
+            "title": ALL,
+            "required": ["words"],
+            "properties": {
+                "words": {"type": "array", "items": {"type": "string"}, "default": list(WORDS), "description": ALL},
+                "one": {"enum": list(WORDS), "title": WORDS[0]},
+                "nested": {"type": "object", "title": WORDS[1], "description": ALL, "properties": fields},
+            },
+        },
+        "outputSchema": {"type": "object", "description": ALL},
+        "annotations": {"title": ALL, "readOnlyHint": True},
+        "icons": [{"src": word, "mimeType": "image/svg+xml"} for word in WORDS],
+    }
+
+
+@pytest.fixture(scope="module")
+def offered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of what the server offers."""
+    file = tmp_path_factory.mktemp("offered") / "tools.json"
+    file.write_text(json.dumps([definition()]))
+    return file
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory, offered: Path) -> Generator[Running]:
+    """A gateway whose servers and users have nothing good in mind."""
+    servers = {
+        "mean": plain_server(DESK, str(offered), trust="follow"),
+        "held": plain_server(DESK, str(offered), trust="hold"),
+        "gone": {"command": f"/nowhere/{WORDS[1]}", "args": list(WORDS)},
+    }
+    home = tmp_path_factory.mktemp("hostile")
+    with running(make_config(home, servers, allow_anonymous=True)) as opened:
+        opened.do(people(opened))
+        yield opened
+
+
+async def people(opened: Running) -> None:
+    """Somebody whose keys and servers are called such words."""
+    tenancy = opened.gateway.hub.relay.tenancy
+    await tenancy.people.add_user("eve", "member", {})
+    for word in WORDS:
+        await tenancy.people.make_key("eve", name=word[:60])
+    said = {
+        "name": "own",
+        "url": "https://own.example/mcp",
+        "display_name": WORDS[0],
+        "description": ALL,
+    }
+    await opened.gateway.hub.relay.tenants.register({**said, "tags": [WORDS[1]]}, user="")
+
+
+STRANGE = """() => [
+    ...document.querySelectorAll("body script, iframe, object, embed, base, body meta, body style, body link"),
+    ...[...document.querySelectorAll("svg")].filter((one) => !["icon", "logo"].includes(one.getAttribute("class"))),
+    ...[...document.images].filter((one) => !one.src.startsWith("data:image/png;base64,")),
+    ...[...document.links].filter((one) => !["http:", "https:"].includes(one.protocol)),
+    ...[...document.querySelectorAll("*")].filter((one) => one.getAttributeNames().some((it) => it.startsWith("on"))),
+].map((one) => one.outerHTML)"""
+"""Whatever no page of ours has."""
+
+
+def is_inert(page: Page) -> None:
+    """Nothing of it became a part of the page."""
+    assert page.evaluate("window.pwned") is None
+    assert page.evaluate(STRANGE) == []
+
+
+@pytest.fixture
+def page(browser: Browser, hostile: Running) -> Generator[Watched]:
+    """Its console."""
+    with watched(browser, hostile.base) as one:
+        yield one
+
+
+def test_what_a_tool_says_of_itself_and_answers_stays_text(page: Watched) -> None:
+    shown = page.open("tools/mean__echo")
+    expect(shown.locator(".said")).to_contain_text(WORDS[0])
+    is_inert(shown)
+    shown.get_by_text("The same call elsewhere").click()
+    shown.get_by_role("button", name="Call", exact=True).click()
+    expect(shown.get_by_text("The tool says it failed")).to_be_visible()
+
+    texts = shown.locator(".result > .code pre").all_inner_texts()
+    assert set(WORDS[:9]) <= set(texts)
+    hrefs = shown.evaluate("[...document.querySelectorAll('.result a')].map((one) => one.getAttribute('href'))")
+    assert hrefs == ["https://evil.example/track.png"]
+    is_inert(shown)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "overview",
+        "servers",
+        "servers/mean?tab=log",
+        "servers/gone",
+        "servers/own",
+        "tools",
+        "tools?q=script",
+        "people/eve",
+    ],
+)
+def test_what_is_shown_of_others_stays_text(page: Watched, place: str) -> None:
+    shown = page.open(place)
+
+    is_inert(shown)
+
+
+def test_what_changed_is_shown_as_text_and_can_be_agreed_to(page: Watched, offered: Path) -> None:
+    shown = page.open("servers/held")
+    offered.write_text(json.dumps([definition(f"\n{WORDS[2]} now")]))
+    expect(shown.get_by_role("heading", name="Waits for approval")).to_be_visible()
+    expect(shown.locator(".diff")).to_contain_text(f"{WORDS[2]} now")
+    is_inert(shown)
+    shown.get_by_role("button", name="Approve").first.click()
+
+    expect(shown.get_by_role("heading", name="Waits for approval")).to_have_count(0)
+
+
+def test_an_address_of_the_console_may_say_anything(page: Watched) -> None:
+    for word in WORDS[:12]:
+        shown = page.open("servers")
+        shown.evaluate("place => { location.hash = place; }", f"#/tools/{word}")
+        shown.locator("main h1").wait_for()
+        is_inert(shown)
