@@ -100,6 +100,19 @@ def test_a_call_of_exec_is_in_the_gateways_count(scene: Scene, gateway: Gateway)
     assert gateway.hub.relay.tallies.servers["clock"].calls == before + 1
 
 
+def test_a_program_runs_in_the_gateway_with_its_value_on_standard_output(scene: Scene, gateway: Gateway) -> None:
+    (scene.folder / "ok.py").write_text('print("looking")\n{"said": await slow__echo(text="hello")}')
+    config = ("--config", str(scene.file))
+
+    done = run("run", str(scene.folder / "ok.py"), *config, env=scene.env)
+    failed = run("run", "-", *config, env=scene.env, stdin="x = 1\nawait slow__echo(1 / 0)")
+
+    assert (done.returncode, json.loads(done.stdout), done.stderr) == (0, {"said": "hello"}, "looking\n")
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert "Line 2: ZeroDivisionError" in failed.stderr
+    assert len(scene.wardens()) == 1
+
+
 def test_what_is_not_there_is_explained_as_without_a_gateway(scene: Scene, gateway: Gateway) -> None:
     done = run("exec", "clock__noww", "--config", str(scene.file), env=scene.env)
 

@@ -23,6 +23,7 @@ def add_commands(commands: Commands) -> None:
     """Add the command that runs programs."""
     program = commands.add(
         "run",
+        commands.common,
         description="Run a program over tools: Python in which each tool is an async function, such as `await "
         'time__get_current_time(timezone="UTC")`. Its last expression is printed as JSON; what it prints goes to '
         "standard error. What needs your agreement is asked in this terminal. Exit code 1 means that it failed.",

@@ -56,6 +56,7 @@ def program_error(error: Any, config: ProgramsSection) -> ProgramError:
     if kind == "SyntaxError" and not text.startswith("SyntaxError"):
         text = f"SyntaxError: {text}"
     hint = _hint(kind, text, config)
+    text = text if text.endswith((".", "!", "?")) else f"{text}."
     return ProgramError(f"Line {line}: {text}" if line else text, line=line, hint=hint)
 
 
