@@ -100,7 +100,7 @@ class Hub:
         stamp = meta.Meta(MODERN_VERSIONS[0], caller.capabilities, CLIENT_INFO)
         params = meta.stamp({"name": encode(tool), "arguments": _encoded(tool, arguments or {})}, stamp)
         timeout = timeout or scope.overrides.timeout
-        call = Call("tools/call", tool, params, scope=scope, caller=caller, timeout=timeout, cached=cached)
+        call = Call("tools/call", tool, params, scope=scope, caller=caller, timeout=timeout, cached=cached, whole=True)
         if caller.capabilities != b"{}":
             call.ask = partial(self._local.answer, call)
         if self.elicitation.has_handler:

@@ -82,6 +82,8 @@ class Call:
     """It goes on the connection where the tasks of its user live."""
     token: bytes = field(default=b"", repr=False, compare=False)
     """The issuer's token of the caller, for an exchange alone: it is never sent to a server, logged or kept."""
+    whole: bool = False
+    """Its caller is a program that reads the result itself, however large it is."""
     by_search: bool = False
     """It came through `call_tool`: whoever made it may not have seen the tool's schema."""
     program: str = ""
@@ -310,10 +312,7 @@ class Snapshot:
     @cached_property
     def unlisted(self) -> Mapping[str, Entry]:
         """Resources that a tool points to and no list shows: the pages of MCP Apps."""
-        found: dict[str, Entry] = {}
-        for offer in self.offers.values():
-            found.update(offer.pages)
-        return found
+        return {page: entry for offer in self.offers.values() for page, entry in offer.pages.items()}
 
     @property
     def missing(self) -> str:
@@ -372,6 +371,8 @@ class View:
     resources: tuple[Entry, ...] = ()
     """Resources of our own that are listed before those of the servers."""
     templates: tuple[Entry, ...] = ()
+    reads_results: bool = False
+    """Large results are kept aside for them, and they have the tools that read these."""
     own: bool = False
     """It is one caller's, or that of callers who can be asked the same: others of the profile see something else."""
 

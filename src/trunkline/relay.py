@@ -14,6 +14,7 @@ from trunkline.call.lanes import Lane, Lanes, Limits
 from trunkline.call.links import Links
 from trunkline.call.middleware.chain import ToolMiddleware
 from trunkline.call.middleware.policy import Policy
+from trunkline.call.results.kept import KeptResults
 from trunkline.call.stage import Handler, Stage, join
 from trunkline.call.stages.batch import BatchStage
 from trunkline.call.stages.builtin import BuiltinStage, unwrap
@@ -23,13 +24,14 @@ from trunkline.call.stages.entry import EntryStage
 from trunkline.call.stages.limits import LimitStage
 from trunkline.call.stages.middleware import MiddlewareStage, result_of
 from trunkline.call.stages.record import RecordStage
+from trunkline.call.stages.results import ResultsStage
 from trunkline.call.stages.route import RouteStage
 from trunkline.call.stages.send import SendStage
 from trunkline.call.stages.tasks import TaskStage
 from trunkline.call.suspended import Suspended
 from trunkline.call.tasks.log import TaskLog
 from trunkline.callers import Callers, Edge
-from trunkline.config.options import Config
+from trunkline.config.options import Config, result_limits
 from trunkline.config.server import ServerSpec
 from trunkline.config.tenancy import LimitsSection
 from trunkline.control.fleet import Fleet
@@ -125,6 +127,8 @@ class Relay:
         self.programs = Programs(lambda: self.config, self.outcome, self.view_for, tenancy, tasks, self.savings)
         """Runs programs over tools."""
         self._cache: CacheStage | None = None
+        self.results = KeptResults(config.home)
+        """Results that were too large to be shown."""
         self._routes = RouteStage({}, config.router)
         self._lanes = Lanes(self._limits)
         self.task_log = TaskLog(Seal(lambda: seal_key(config.home)))
@@ -140,9 +144,11 @@ class Relay:
         self._cache = CacheStage(config.cache, self._unit, self._identity) if config.cache.enabled else None
         policy = Policy(config.middleware, self.middlewares, RetryBudget(ratio=config.router.retry_ratio))
         self._lanes.refresh()
-        records = self.recording.records
+        self.results.configure(config.results)
+        records, keeps = self.recording.records, bool(result_limits(config))
         self.stages: tuple[Stage, ...] = (
             *((RecordStage(records),) if records.readers else ()),
+            *((ResultsStage(config, self.results, self.view_for, self.savings),) if keeps else ()),
             BuiltinStage(self.view_for, self.finding.find_for, config, self.savings, self.programs.answer),
             EntryStage(self.view_for, self._callers.settle_for, self._options, self._links),
             *((LimitStage(self.limiter),) if self.tenancy.is_open or config.limits != LimitsSection() else ()),
@@ -393,6 +399,7 @@ class Relay:
         self.tenancy.on_change(self._tenancy_changed)
         self.tenancy.people.on_change(self._admissions_changed)
         self._tasks.start(self.limiter.keep(self.tenancy.store, lambda: self.tenancy.is_open), name="limits")
+        self._tasks.start(self.results.sweep(), name="results that were left")
         self._tasks.start(self.tenants.sweep(self._edge.is_present), name="users who left")
         if self.tenancy.is_open:
             await self._tenancy_changed(None)
@@ -402,7 +409,7 @@ class Relay:
         self.limiter.learn(now or Scope(user=user))
         if not key:
             memories = self.tallies, self.savings, self.limiter, self._links, self.finding, self._cache, self.programs
-            for memory in memories:
+            for memory in (*memories, self.results):
                 if memory is not None:
                     memory.forget_user(user)
             self._tasks.start(self.tenants.forget(user), name="a user left")
@@ -418,6 +425,7 @@ class Relay:
         """End what is our own, and the servers that were mounted."""
         await self.programs.close()
         self.own_subscriptions.close()
+        self.results.close()
         if self.tenancy.is_open:
             with suppress(StoreError):
                 await self.limiter.save(await self.tenancy.store())

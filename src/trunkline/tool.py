@@ -81,6 +81,8 @@ class ToolOptions(Annotations):
     `code_execution_20250825`; its server can only narrow this."""
     input_examples: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     """Arguments that it can be called with, as examples for models."""
+    max_result_tokens: int | None = None
+    """Tokens of its results that callers are shown whole; default is the profile's, 0 shows all whole."""
 
 
 NO_OPTIONS = ToolOptions()

@@ -20,7 +20,7 @@ def server(name: str, state: str = "ready", **more: Any) -> Json:
 
 
 def told(servers: list[Json], tools: int = 0) -> Json:
-    tokens = {"saved": 48200, "lists": 12, "searches": 8}
+    tokens = {"saved": 48200, "lists": 12, "searches": 8, "previews": 0}
     listed = [{"server": "one", "tool": f"tool_{number}", **COUNTS} for number in range(tools)]
     return {**COUNTS, **NOW, "seconds": 60.0, "tokens": tokens, "servers": servers, "tools": listed}
 

@@ -51,6 +51,13 @@ async def test_calls_errors_and_times_are_told_by_server_and_by_tool(
         "avoided": 0,
         "searches": 0,
         "spent": 0,
+        "programs": 0,
+        "read": 0,
+        "answered": 0,
+        "previews": 0,
+        "kept_aside": 0,
+        "reads": 0,
+        "read_back": 0,
         "callers": [],
     }
 

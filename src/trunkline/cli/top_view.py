@@ -64,7 +64,9 @@ def summary(told: Json, rate: float | None, width: int) -> list[str]:
     why = [counted(tokens["lists"], "short list"), counted(tokens["searches"], "search", "searches")]
     one = " · ".join((*calls, *now, *times))
     lines = [one] if columns_of(one) <= width else [" · ".join(calls), " · ".join((*now, *times))]
-    whole = " · ".join((saved, *why)) if tokens["lists"] or tokens["searches"] else saved
+    if tokens["previews"]:
+        why.append(counted(tokens["previews"], "preview"))
+    whole = " · ".join((saved, *why)) if tokens["lists"] or tokens["searches"] or tokens["previews"] else saved
     return [*lines, whole if columns_of(whole) <= width else saved]
 
 
@@ -157,7 +159,7 @@ def now_of(one: Json) -> str:
 
 
 def tokens_saved(tokens: int) -> str:
-    """What searching saved; it is an estimate."""
+    """What searching and previews saved; it is an estimate."""
     return f"about {tokens:,} tokens saved" if tokens else "no tokens saved yet"
 
 

@@ -129,6 +129,8 @@ class ProfileSpec:
     """Servers and groups it has, with all that they offer; default is every one."""
     hidden: tuple[str, ...] = ()
     """Tools it does not have, by the names that callers see or patterns: `*__delete_*`."""
+    max_result_tokens: int | None = None
+    """Tokens of a result that callers are shown whole; default is `max_tokens` of `[results]`, 0 shows all whole."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,24 @@ class SearchSection:
     """The model that it is asked for."""
     embeddings_token: str = field(default="", repr=False)
     """Its bearer token. Write `${env:NAME}` to keep it out of the file."""
+
+
+@dataclass(frozen=True)
+class ResultsSection:
+    """`[results]`: large results are kept aside; callers get a preview, and tools to read the rest."""
+
+    max_tokens: int = 0
+    """Tokens of a tool's result that callers are shown whole; of a larger one they get a preview. 0 shows all whole."""
+    preview_tokens: int = 600
+    """Tokens that a preview may have."""
+    ttl: float = 3600.0
+    """Seconds that a result is kept."""
+    user_bytes: int = 64 * 2**20
+    """Bytes that are kept of one user's results; beyond it the oldest go."""
+    max_bytes: int = 512 * 2**20
+    """Bytes that are kept of all together; beyond it the oldest go of whoever has most."""
+    memory_bytes: int = 256 * 2**10
+    """Larger ones are kept in a file below the home folder instead of in memory."""
 
 
 CacheStrategy = Literal["lru", "fifo", "lfu"]
@@ -288,6 +308,7 @@ class Config:
     annotations: AnnotationsSection = field(default_factory=AnnotationsSection)
     middleware: MiddlewareSection = field(default_factory=MiddlewareSection)
     cache: CacheSection = field(default_factory=CacheSection)
+    results: ResultsSection = field(default_factory=ResultsSection)
     router: RouterSection = field(default_factory=RouterSection)
     batcher: BatcherSection = field(default_factory=BatcherSection)
     limits: LimitsSection = field(default_factory=LimitsSection)
@@ -306,6 +327,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "annotations": AnnotationsSection,
     "middleware": MiddlewareSection,
     "cache": CacheSection,
+    "results": ResultsSection,
     "router": RouterSection,
     "batcher": BatcherSection,
     "discovery": DiscoverySection,
@@ -325,6 +347,13 @@ HIDDEN_FIELDS = ("name", "problem", "local")
 def default_home(env: Mapping[str, str]) -> Path:
     """Where state lives."""
     return Path(env.get("TRUNKLINE_HOME") or Path(env.get("HOME", "~")).expanduser() / ".local/share/trunkline")
+
+
+def result_limits(config: Config) -> list[int]:
+    """Every limit to what is shown of a result; none where all are shown whole."""
+    said = [config.results.max_tokens, *(profile.max_result_tokens for profile in config.profiles.values())]
+    tools = (*config.tools.values(), *(tool for spec in config.servers.values() for tool in spec.tools.values()))
+    return [limit for limit in (*said, *(tool.max_result_tokens for tool in tools)) if limit]
 
 
 def options(section: type[Any]) -> list[tuple[dataclasses.Field[Any], str]]:

@@ -323,6 +323,8 @@ _MORE_THAN_0 = frozenset(
     (
         "gateway.question_timeout",
         "cache.max_size",
+        "results.ttl",
+        "results.preview_tokens",
         "router.affinity_ttl",
         "router.eject_seconds",
         "router.eject_error_rate",

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from trunkline.config.options import Config, ProfileSpec
+from trunkline.config.options import Config, ProfileSpec, result_limits
 from trunkline.control.item import pattern, renamed
 from trunkline.control.merging import Joiner
 from trunkline.errors import UnknownNameError
@@ -94,15 +94,21 @@ class Views:
 
     def _new_seer(self, audience: Audience) -> _Seer:
         programs = self._programs and self._config.programs.enabled and not audience.without_programs
-        limit = self._config.gateway.expose_limit
-        return _Seer(audience, self._spec(audience.profile), limit, programs=programs and audience.caller == DIRECT)
+        spec = self._spec(audience.profile)
+        return _Seer(audience, spec, self._config, programs=programs and audience.caller == DIRECT)
 
     def _spec(self, profile: str) -> ProfileSpec:
         gateway = self._config.gateway
         spec = self._config.profiles.get(profile) if profile else ProfileSpec()
         if spec is None:
             raise UnknownNameError(f"There is no profile {profile!r}.")
-        return dataclasses.replace(spec, expose=spec.expose or gateway.expose, pinned=spec.pinned or gateway.pinned)
+        limit = self._config.results.max_tokens if spec.max_result_tokens is None else spec.max_result_tokens
+        return dataclasses.replace(
+            spec,
+            expose=spec.expose or gateway.expose,
+            pinned=spec.pinned or gateway.pinned,
+            max_result_tokens=limit,
+        )
 
 
 def _audience(scope: Scope, snapshot: Snapshot) -> Audience:
@@ -122,14 +128,16 @@ def _calling(scope: Scope) -> str:
 class _Seer:
     """Makes the views of one audience; of offers that did not change it keeps what it made."""
 
-    def __init__(self, audience: Audience, spec: ProfileSpec, limit: int, *, programs: bool) -> None:
-        self._audience, self._spec, self._limit = audience, spec, limit
+    def __init__(self, audience: Audience, spec: ProfileSpec, config: Config, *, programs: bool) -> None:
+        self._audience, self._spec, self._limit = audience, spec, config.gateway.expose_limit
         self._programs = programs and spec.expose in ("auto", "code")
         self._coding = programs and spec.expose == "code"
+        self._keeps_results = bool(result_limits(config))
         self._hides, self._pinned = _matcher(spec.hidden), _matcher(spec.pinned)
         self._rules = [(rule, _matcher(rule.tools) if rule.tools else None) for rule in audience.rules]
         self._narrows = bool(spec.servers or spec.hidden or audience.rules)
         self._narrowed = PerOffer(self._permitted)
+        self._limiting = PerOffer(lambda offer: any(one.options.max_result_tokens for one in offer.tools.values()))
         self._pins, self._loads = PerOffer(self._listed), PerOffer(self._loaded)
         self._joiner = Joiner()
 
@@ -144,19 +152,24 @@ class _Seer:
         elif snapshot.owned:
             snapshot = dataclasses.replace(snapshot, owned=NOTHING, meant={})
         listed = self._pins if self._searches(snapshot) else self._loads if self._defers(snapshot) else None
+        reads = self._reads_results(snapshot)
+        own = builtin.result_definitions() if reads else []
         if listed is None:
-            return View(self._audience, profile, snapshot, tools=tuple(snapshot.tools.values()))
+            snapshot = _out_of_the_way(snapshot) if reads else snapshot
+            tools = (*(_own(item, "name") for item in own), *snapshot.tools.values())
+            return View(self._audience, profile, snapshot, tools=tools, reads_results=reads)
         snapshot = _out_of_the_way(snapshot)
         kept = [entry for found in listed.over(snapshot.offers.values()) for entry in found]
         units = [unit_name(offer.server) for offer in snapshot.offers.values() if offer.tools]
         offered = builtin.definitions(units, programs=self._programs, coding=self._coding)
-        tools = [_own(item, "name") for item in offered]
+        tools = [_own(item, "name") for item in (*offered, *own)]
         view = View(
             *(self._audience, profile, snapshot),
             searching=True,
             programs=self._programs,
             coding=self._coding,
             tools=(*tools, *kept),
+            reads_results=reads,
         )
         if snapshot.bare:
             return view  # a server that stands alone speaks for itself about resources
@@ -172,6 +185,12 @@ class _Seer:
             for offer in self._allowed(snapshot, snapshot.owned.get(self._audience.owner)):
                 self._narrowed.of(offer)
                 yield
+
+    def _reads_results(self, snapshot: Snapshot) -> bool:
+        """Whether large results are kept aside for the audience: never for programs, which read them whole."""
+        if not self._keeps_results or self._audience.caller != DIRECT:
+            return False
+        return bool(self._spec.max_result_tokens) or any(self._limiting.over(snapshot.offers.values()))
 
     def _searches(self, snapshot: Snapshot) -> bool:
         if self._audience.lists_all:

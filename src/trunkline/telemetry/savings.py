@@ -1,10 +1,10 @@
-"""What models are spared: definitions that they search for instead, and results that programs read in their place."""
+"""What models are spared: definitions that they search for instead, and results that others read, or they in part."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from zlib import crc32
 
@@ -34,21 +34,25 @@ class Saved:
     """Tokens of results that programs read, and no model had to."""
     answered: int = 0
     """Tokens of what the programs gave."""
+    previews: int = 0
+    """Results that were shown as a preview."""
+    kept_aside: int = 0
+    """Tokens of those results that the previews did not show."""
+    reads: int = 0
+    """Parts of such results that were read."""
+    read_back: int = 0
+    """Tokens of what reading, searching and querying them gave."""
 
     @property
     def tokens(self) -> int:
-        """What is left when searches and programs are paid; less than nothing where they cost more than they saved."""
-        return self.avoided - self.spent + self.read - self.answered
+        """What is left when all of it is paid; less than nothing where it cost more than it saved."""
+        gained = self.avoided + self.read + self.kept_aside
+        return gained - self.spent - self.answered - self.read_back
 
     def add(self, other: Saved) -> None:
         """Count another's as well."""
-        self.lists += other.lists
-        self.avoided += other.avoided
-        self.searches += other.searches
-        self.spent += other.spent
-        self.programs += other.programs
-        self.read += other.read
-        self.answered += other.answered
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
 
 class Savings:
@@ -77,6 +81,18 @@ class Savings:
         saved.programs += 1
         saved.read += read
         saved.answered += tokens_of(answer)
+
+    def previewed(self, profile: str, user: str, tokens: int, preview: bytes) -> None:
+        """A result of so many tokens was shown as a preview."""
+        saved = self._of(profile, user)
+        saved.previews += 1
+        saved.kept_aside += max(0, tokens - tokens_of(preview))
+
+    def read_back_part(self, profile: str, user: str, answer: bytes) -> None:
+        """A part of such a result was read."""
+        saved = self._of(profile, user)
+        saved.reads += 1
+        saved.read_back += tokens_of(answer)
 
     def each(self, user: str = "") -> Iterator[tuple[str, str, Saved]]:
         """Profile, user and what they saved; with a user only theirs."""

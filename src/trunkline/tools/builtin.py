@@ -10,12 +10,18 @@ from trunkline.tool import PROGRAM
 SEARCH = "search_tools"
 CALL = "call_tool"
 RUN = PROGRAM
-NAMES = frozenset((SEARCH, CALL, RUN))
+READ, SEARCH_RESULT, QUERY = "read_result", "search_result", "query_result"
+RESULT_TOOLS = frozenset((READ, SEARCH_RESULT, QUERY))
+"""The tools that read results which were too large to be shown."""
+NAMES = frozenset((SEARCH, CALL, RUN)) | RESULT_TOOLS
 
 CATALOGUE = "trunkline://tools"
 """The address of the whole catalogue, one line for each tool."""
 DEFINITION = "trunkline://tools/{name}"
 """The address of one tool's whole definition."""
+
+RESULTS = "trunkline://results/"
+"""What the address of a result begins with that was kept aside."""
 
 MOST_QUERIES = 10
 MOST_TOOLS = 50
@@ -113,6 +119,81 @@ _CALL: dict[str, Any] = {
         "additionalProperties": False,
     },
 }
+
+
+def result_definitions() -> list[dict[str, Any]]:
+    """The tools that read results, as a list shows them."""
+    return [_READ, _SEARCH_RESULT, _QUERY]
+
+
+def result_schema(name: str) -> dict[str, Any]:
+    """What one of them takes."""
+    return next(tool["inputSchema"] for tool in result_definitions() if tool["name"] == name)
+
+
+def _of_result(
+    name: str, title: str, description: str, own: dict[str, Any], required: tuple[str, ...]
+) -> dict[str, Any]:
+    handle = {"type": "string", "description": "The name that the preview gave."}
+    part = {"type": "string", "enum": ["structured", "text"], "description": "Which part, where there are two."}
+    count = {"type": "integer", "minimum": 1, "description": "How many at most."}
+    return {
+        "name": name,
+        "title": title,
+        "description": description,
+        "inputSchema": {
+            "type": "object",
+            "properties": {"result": handle, **own, "count": count, "part": part},
+            "required": ["result", *required],
+            "additionalProperties": False,
+        },
+        "annotations": {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False},
+    }
+
+
+_READ = _of_result(
+    READ,
+    "Read result",
+    "Read on in a result that was too large and came as a preview. `next` in the answer says where to go on.",
+    {
+        "path": {"type": "string", "maxLength": 1000, "description": "Of JSON: what to read, such as $.items[7]"},
+        "start": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "From which element on; of text, which line (from 1).",
+        },
+        "column": {"type": "integer", "minimum": 0, "description": "Of text: from which letter of that line on."},
+    },
+    (),
+)
+_SEARCH_RESULT = _of_result(
+    SEARCH_RESULT,
+    "Search result",
+    "Find text in a result that came as a preview: gives paths (JSON) or lines (text).",
+    {
+        "text": {"type": "string", "minLength": 1, "maxLength": 1000},
+        "regex": {"type": "boolean", "description": "The text is a regular expression, matched line by line."},
+        "start": {"type": "integer", "minimum": 0, "description": "Where to go on, as `next` said."},
+    },
+    ("text",),
+)
+_QUERY = _of_result(
+    QUERY,
+    "Query result",
+    "Select from a JSON result that came as a preview, by JSONPath: $.items[*].name, $.items[?@.price > 10 && "
+    "@.tag == 'x'], $..id, $.items[-5:]. Gives how many match, and the values.",
+    {
+        "query": {"type": "string", "minLength": 1, "maxLength": 1000},
+        "fields": {
+            "type": "array",
+            "items": {"type": "string"},
+            "maxItems": 50,
+            "description": "Of objects that match, only these members.",
+        },
+        "start": {"type": "integer", "minimum": 0, "description": "From which match on."},
+    },
+    ("query",),
+)
 
 RESOURCES: list[dict[str, Any]] = [
     {

@@ -26,6 +26,18 @@ def estimated(text: str | bytes) -> int:
     return pieces + math.ceil(_PER_SIGN * sum(len(_SIGNS(block)) for block in _blocks(text)))
 
 
+def estimated_roughly(text: bytes) -> int:
+    """The same of a long text, told from a few parts of it: the rest is not looked at."""
+    if len(text) <= _PARTS * _PART:
+        return estimated(text)
+    step = (len(text) - _PART) // (_PARTS - 1)
+    parts = sum(estimated(text[at : at + _PART]) for at in range(0, step * _PARTS, step))
+    return round(parts * len(text) / (_PARTS * _PART))
+
+
+_PARTS, _PART = 8, 1024
+
+
 def counted(text: str | bytes) -> int:
     """How many tokens a text has; it needs the extra `tokens`, and 140 MB of memory from the first time on."""
     encode = _encoder()

@@ -127,7 +127,8 @@ class _Tools:
         params = meta.stamp({"name": encode(name), "arguments": encode(body.arguments)}, stamp)
         if body.state:
             params |= {"requestState": encode(body.state), "inputResponses": encode(body.answers)}
-        call = Call("tools/call", name, params, scope=scope, caller=caller, timeout=scope.overrides.timeout)
+        timeout = scope.overrides.timeout
+        call = Call("tools/call", name, params, scope=scope, caller=caller, timeout=timeout, whole=True)
         call = self._relay.enter(call)
         if body.state and not self._asking.knows(body.state, call):
             hint = "Call anew, without `state` and `answers`."

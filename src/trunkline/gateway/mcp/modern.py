@@ -115,6 +115,7 @@ class ModernEdge:
             answers=NOTHING,
             token=request.token,
             traceparent=request.headers.get(b"traceparent", b""),
+            whole=request.local,
         )
         if PARAM in b"\n".join(request.headers):
             call.headers = {name: value for name, value in request.headers.items() if name.startswith(PARAM)}
