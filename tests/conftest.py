@@ -31,6 +31,8 @@ SLOW = (
     "conformance",
     "real",
     "frameworks",
+    "sandbox/test_survival.py",
+    "sandbox/test_run_code.py",
     "faults",
     "gateway",
     "call/stages",

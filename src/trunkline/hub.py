@@ -126,7 +126,6 @@ class Hub:
         if not isinstance(code, str):  # pyright: ignore[reportUnnecessaryIsInstance] - whatever callers pass
             raise InvalidArgumentsError("A program is a text.", hint="Read the file before you run it.")
         scope = await self.relay.scope_of(user, thread)
-        await self.relay.settle()
         caller = self._local.caller()
         call = Call("tools/call", PROGRAM, {"arguments": encode({"code": code})}, scope=scope, caller=caller)
         if caller.capabilities != b"{}":

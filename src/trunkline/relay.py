@@ -124,7 +124,7 @@ class Relay:
         """What callers were spared who search."""
         self.recording = Recording(config, watched=edge.watched)
         """What is known of calls that run, and of those that ended."""
-        self.programs = Programs(lambda: self.config, self.outcome, self.view_for, tenancy, tasks, self.savings)
+        self.programs = Programs(lambda: self.config, self.outcome, callers, tenancy, tasks, self.savings)
         """Runs programs over tools."""
         self._cache: CacheStage | None = None
         self.results = KeptResults(config.home)

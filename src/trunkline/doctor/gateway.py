@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from trunkline.clients.secret import printable
@@ -24,6 +25,7 @@ from trunkline.doctor.finding import Deletion, Finding, Folder, Mode, Severity
 from trunkline.doctor.watch import sockets_of, tcp_sockets
 from trunkline.errors import ConfigError, ProtocolError, TrunklineError
 from trunkline.gateway.guard import check_exposure, is_loopback
+from trunkline.sandbox.runtime import INSTALL, is_installed, prepare
 from trunkline.tenancy.issuer_keys import read_keys
 from trunkline.upstream.http1 import HttpClient, Origin, request_bytes
 from trunkline.wire.members import decode_object
@@ -262,3 +264,21 @@ async def _get(client: HttpClient, origin: Origin, target: str, token: str) -> t
         return response.status, b"" if response.streams else response.body()
     finally:
         response.close()
+
+
+def examine_programs(config: Config, home: Path) -> list[Finding]:
+    """What is wrong with the sandbox of programs, where some are run; blocks for a moment."""
+    wanted = "code" in (config.gateway.expose, *(profile.expose for profile in config.profiles.values()))
+    if not config.programs.enabled or not (wanted or (home / "sandbox").is_dir()):
+        return []
+    if not is_installed():
+        return [Finding("TL532", "their sandbox is not installed.", f"{INSTALL}.", Severity.WARNING)]
+    try:
+        with TemporaryDirectory() as folder:
+            runtime = prepare(config.programs, Path(folder))
+    except ConfigError as error:
+        return [Finding("TL532", error.message, error.hint)]
+    if runtime.isolation == "bubblewrap":
+        return []
+    advice = "Install bubblewrap, and let it make user namespaces."
+    return [Finding("TL531", f"{runtime.reason}.", advice, Severity.NOTE, command="sudo apt install bubblewrap")]

@@ -18,6 +18,7 @@ from trunkline.gateway.api import (
     discovery,
     openapi,
     people,
+    programs,
     review,
     servers,
     session,
@@ -116,6 +117,7 @@ class App:
             *discovery.routes(relay),
             *tools.routes(relay, self._asking),
             *review.routes(relay),
+            *programs.routes(relay),
             *people.routes(relay.tenancy.people, self._known),
             *threads.routes(relay.tenancy.threads, lambda: relay.config),
         ]
@@ -327,6 +329,9 @@ class App:
             scope = found.scope
             seen = views if scope.role == "admin" else self._relay.view(scope).snapshot.servers.values()
             states = {status.name_for(scope, view.name): view for view in seen}
+            if scope.role == "admin" and self._relay.programs.pool.runtime is not None:
+                runtime = self._relay.programs.pool.runtime
+                body["programs"] = {"isolation": runtime.isolation, "reason": runtime.reason}
             body["servers"] = {name: {"state": one.state.value, "reason": one.reason} for name, one in states.items()}
         request.answer(200 if word == "ready" else 503, encode(body), [JSON])
 

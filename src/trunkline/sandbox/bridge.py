@@ -64,8 +64,10 @@ class Bridge:
     async def make(self, entry: Entry, arguments: bytes, *, agreed: bool) -> Any:
         """One call: what it gave, or what it raises in the program."""
         outer = self._outer
-        stamp = meta.Meta(MODERN_VERSIONS[0], self.caller.capabilities, outer.caller.client_info)
-        params = meta.stamp({"name": encode(entry.shown), "arguments": arguments}, stamp)
+        params = {"name": encode(entry.shown), "arguments": arguments}
+        if self.caller.modern:
+            stamp = meta.Meta(MODERN_VERSIONS[0], self.caller.capabilities, outer.caller.client_info)
+            params = meta.stamp(params, stamp)
         call = Call(
             "tools/call",
             entry.shown,

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from trunkline.call.functions import Functions, checked_stub
 from trunkline.call.middleware.policy import must_agree
+from trunkline.callers import Callers
 from trunkline.config.options import Config
 from trunkline.errors import BusyError, ConfigError, ProgramError, RefusedError
-from trunkline.identity import Scope
-from trunkline.model import Answer, Call, Caller, Entry, Question, Reply, View
+from trunkline.model import Answer, Call, Entry, Question, Reply
 from trunkline.questions.bridge import asks_caller
 from trunkline.questions.kinds import ElicitationResponse, FormRequest
 from trunkline.questions.manager import ElicitationManager
@@ -48,6 +49,24 @@ class Asks:
     question: Question
 
 
+@dataclass
+class UnderWay:
+    """A program that runs now."""
+
+    run: Run
+    user: str
+    task: asyncio.Task[Any]
+    since: float
+    """Seconds since the epoch."""
+    ended: bool = False
+    """Somebody ended it from outside."""
+
+    @property
+    def id(self) -> str:
+        """What it is known by."""
+        return self.run.id
+
+
 class Programs:
     """Owned by the relay, whose stages every call of a program passes."""
 
@@ -55,16 +74,18 @@ class Programs:
         self,
         config: Callable[[], Config],
         outcome: Outcome,
-        view: Callable[[Scope, Caller], View],
+        callers: Callers,
         tenancy: Tenancy,
         tasks: Tasks,
         savings: Savings,
     ) -> None:
-        self._config, self._outcome, self._view, self._tasks, self._savings = config, outcome, view, tasks, savings
+        self._config, self._outcome, self._tasks, self._savings = config, outcome, tasks, savings
+        self._view, self._settle = callers.view_for, callers.settle
         self.pool = Pool(config().programs, config().home)
         self.waiting = Waiting(tenancy, lambda: config().programs)
         """Programs that wait for a person."""
-        self._running: Counter[str] = Counter()
+        self._of_user: Counter[str] = Counter()
+        self._under_way: dict[str, UnderWay] = {}
 
     def configure(self) -> None:
         """Take on another configuration; what runs goes on as it began."""
@@ -80,6 +101,21 @@ class Programs:
         """Somebody is gone, and with them what waits for them."""
         self._tasks.start(self.waiting.forget(user), name="programs of a user who left")
 
+    # Looking.
+
+    def running(self, user: str | None = None) -> list[UnderWay]:
+        """Those that run, of one user or of all."""
+        return [one for one in self._under_way.values() if user is None or one.user == user]
+
+    def end(self, id: str, user: str | None = None) -> bool:
+        """End one that runs, of a user if one is given; false when there is none."""
+        found = self._under_way.get(id)
+        if found is None or (user is not None and found.user != user):
+            return False
+        found.ended = True
+        found.task.cancel()
+        return True
+
     # Running.
 
     async def run(self, call: Call, code: str, *, timeout: float = 0.0) -> ProgramResult | Asks:
@@ -90,18 +126,20 @@ class Programs:
             raise ConfigError(f"No programs are run {where}.", hint="Call the tools one by one.")
         if len(code.encode()) > config.code:
             raise ProgramError(f"Its text has more than {config.code} bytes.", hint="Do it in several programs.")
+        await self._settle()
         run = self._made(call, os.urandom(12).hex())
-        outcome = await self._counted(call, lambda: run.start(code, self._stubs(call, code), timeout=timeout))
+        outcome = await self._counted(call, run, run.start(code, self._stubs(call, code), timeout=timeout))
         return await self._to_its_end(call, run, outcome, timeout)
 
     async def take_up(self, call: Call, state: str) -> ProgramResult | Asks:
         """Go on with a program whose caller comes back with the answer."""
+        await self._settle()
         kept = await self.waiting.look(state, call)
         run = self._made(call, kept.id)
         request = self._question(run, kept)
         agreed = consent.agreed(kept.wanted, _answered(call, request))
         kept = await self.waiting.take(state, call)  # once, and before anything is done
-        outcome = await self._counted(call, lambda: run.take_up(kept, agreed))
+        outcome = await self._counted(call, run, run.take_up(kept, agreed))
         return await self._to_its_end(call, run, outcome, 0.0)
 
     async def _to_its_end(
@@ -117,7 +155,7 @@ class Programs:
             agreed = consent.agreed(wanted, await self._ask(call, request, state))
             kept = await self.waiting.take(state, call)
             run = self._made(call, kept.id)
-            outcome = await self._counted(call, _taken_up(run, kept, agreed, timeout))
+            outcome = await self._counted(call, run, run.take_up(kept, agreed, timeout=timeout))
         answer = f"{encode(outcome.value).decode()}{_prints(outcome.printed)}"
         self._savings.ran(call.scope.profile, call.scope.user, run.read, answer.encode())
         return outcome
@@ -132,18 +170,28 @@ class Programs:
             if response is None:  # whoever was asked is gone
                 self._tasks.start(self.waiting.drop(state), name="a program that nobody answers")
 
-    async def _counted(self, call: Call, work: Callable[[], Any]) -> ProgramResult | Kept:
+    async def _counted(
+        self, call: Call, run: Run, work: Coroutine[Any, Any, ProgramResult | Kept]
+    ) -> ProgramResult | Kept:
         """Run one, if its user has not too many under way."""
         who, most = call.scope.holder, self._config().programs.running_per_user
-        if self._running[who] >= most:
+        if self._of_user[who] >= most:
+            work.close()
             raise BusyError(f"{most} programs of yours run already.", hint="Wait for one to end.")
-        self._running[who] += 1
+        self._of_user[who] += 1
+        task = self._tasks.start(work, name=f"program {run.id}")
+        here = self._under_way[run.id] = UnderWay(run, call.scope.user, task, time.time())
         try:
-            return await work()
+            return await task
+        except asyncio.CancelledError:
+            if not here.ended:
+                raise
+            raise ProgramError("It was ended from outside.", printed=run.printed) from None
         finally:
-            self._running[who] -= 1
-            if not self._running[who]:
-                del self._running[who]
+            del self._under_way[run.id]
+            self._of_user[who] -= 1
+            if not self._of_user[who]:
+                del self._of_user[who]
 
     def _made(self, call: Call, id: str) -> Run:
         bridge = Bridge(call, id, self._outcome)
@@ -192,10 +240,6 @@ class Programs:
 
 
 _FORM = Question("elicitation/create", b"{}")
-
-
-def _taken_up(run: Run, kept: Kept, agreed: set[int], timeout: float) -> Callable[[], Any]:
-    return lambda: run.take_up(kept, agreed, timeout=timeout)
 
 
 async def _retire(pool: Pool) -> None:

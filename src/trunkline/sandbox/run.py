@@ -107,6 +107,11 @@ class Run:
         return "".join(self._printed)
 
     @property
+    def made(self) -> int:
+        """Calls of tools that it made until now."""
+        return self._made
+
+    @property
     def read(self) -> int:
         """Tokens of results that it read."""
         return self._bridge.read

@@ -38,6 +38,7 @@ class Statistics(Counted):
     in_flight: int
     waiting: int
     tokens: dict[str, Any]
+    programs: dict[str, Any]
     servers: list[dict[str, Any]]
     tools: list[dict[str, Any]]
 
@@ -129,6 +130,7 @@ def statistics(relay: Relay, views: list[ServerView], scope: Scope) -> dict[str,
         "in_flight": sum(lane.inside for lane in lanes),
         "waiting": sum(lane.waiting for lane in lanes),
         "tokens": _tokens(relay, user),
+        "programs": _programs(relay, user),
         "servers": [
             _server(relay, view, tallies.servers.get(view.name)) | {"name": name_for(scope, view.name)}
             for view in views
@@ -169,6 +171,13 @@ def _server(relay: Relay, view: ServerView, tally: Tally | None) -> dict[str, An
 def _tokens(relay: Relay, user: str) -> dict[str, Any]:
     each = [{"profile": profile, "user": own, **_saved(saved)} for profile, own, saved in relay.savings.each(user)]
     return {**_saved(relay.savings.total(user)), "callers": each}
+
+
+def _programs(relay: Relay, user: str) -> dict[str, Any]:
+    """How many programs run, and what is around their workers; the latter once one ran."""
+    told: dict[str, Any] = {"running": len(relay.programs.running(user or None))}
+    runtime = relay.programs.pool.runtime
+    return told | ({"isolation": runtime.isolation, "reason": runtime.reason} if runtime is not None else {})
 
 
 def _saved(saved: Saved) -> dict[str, int]:
