@@ -35,7 +35,6 @@ CATCHES_ALL = {
 SMALL_NOUNS: dict[str, str] = {
     "trunkline.call.stages.limits": "a stage of the line",
     "trunkline.call.stages.record": "a stage of the line",
-    "trunkline.recording": "what stands beside the relay",
     "trunkline.telemetry.conventions": "names of others, which change by themselves",
 }
 """Modules below 60 lines that only one other imports, and why they stand by themselves."""

@@ -114,6 +114,10 @@ class LimitReachedError(BusyError):
         self.retry_after = max(1, math.ceil(retry_after))
 
 
+class AuditError(BusyError):
+    """The audit cannot be written, and the call may not be made without it; nothing happened."""
+
+
 class UpstreamError(TrunklineError):
     """A server failed us; it may or may not have run the call."""
 

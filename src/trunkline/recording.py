@@ -2,46 +2,216 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
+from trunkline.call.stages.record import RecordStage
 from trunkline.config.options import Config
+from trunkline.errors import StoreError
+from trunkline.identity import Scope
+from trunkline.model import Kind
+from trunkline.storage.files import seal_key
+from trunkline.storage.store import Change, Store
+from trunkline.tasks import Tasks
+from trunkline.telemetry.audit import Audit, audit_folder
+from trunkline.telemetry.metrics import Counts
+from trunkline.telemetry.past import PastCalls, Wanted
 from trunkline.telemetry.record import CallRecord, Reader, Records
+from trunkline.telemetry.savings import Savings
+from trunkline.telemetry.series import Series
 from trunkline.telemetry.traces import Traces, open_traces
+from trunkline.telemetry.usage import By, Usage
+from trunkline.tenancy.tenancy import Tenancy
+
+log = logging.getLogger("trunkline")
+
+KEPT_EVERY = 2.0
+"""Seconds between two times that past calls are stored; so much of them a crash forgets."""
+TRIMMED_EVERY = 60
 
 
 class Recording:
     """Has records made only where somebody reads them."""
 
-    def __init__(self, config: Config, *, watched: bool) -> None:
+    def __init__(self, config: Config, savings: Savings, *, watched: bool) -> None:
+        self._config, self._watched = config, watched
         self.records = Records()
         """Calls that run, and readers of those that ended."""
-        self._watched = watched
-        self.past: deque[CallRecord] = deque(maxlen=0)
-        """Calls that ended, the latest last."""
+        self.past = PastCalls(config.calls.keep)
+        self.usage = Usage()
+        self.series = Series(lambda user: savings.total(user).tokens)
+        self.counts: Counts | None = None
+        """Calls as metrics tell them; `None` where there are none."""
+        self.audit: Audit | None = None
+        self.processes = 0
+        """Processes of servers that were started."""
         self._traces: Traces | None = None
         self._left: list[Traces] = []
         """Those of former options, which may have something to send."""
+        self._listeners: list[Reader] = []
+        self._tasks: Tasks | None = None
+        self._tenancy: Tenancy | None = None
         self.configure(config)
 
     def configure(self, config: Config) -> None:
         """Take on other options; what is kept stays as far as it fits."""
-        keep = config.calls.keep if self._watched else 0
-        if keep != self.past.maxlen:
-            self.past = deque(self.past, maxlen=keep)
+        changed, self._config = config != self._config, config
         readers: list[Reader] = []
-        if keep:
-            readers.append(self._remember)
+        self.past.configure(config.calls.keep)
+        if self._watched and config.calls.keep:
+            readers += (self._remember, self.series.read)
+        if self._watched and config.metrics.enabled:
+            if self.counts is None or self.counts.tools != config.metrics.tools:
+                self.counts = Counts(config.metrics.tools)
+            readers.append(self.counts.read)
+        else:
+            self.counts = None
         self._configure_traces(config)
         if self._traces is not None:
             readers.append(self._traces.take)
-        self.records.readers = tuple(readers)
+        self._set_audit(config)
+        if self.audit is not None:
+            readers.append(self.audit.read)
+        self.records.digest = self.audit.digest if self.audit is not None else None
+        self.records.eager = self.audit is not None and self.audit.config.on_failure == "refuse"
+        self.records.readers = (*readers, *self._listeners)
+        if changed:
+            self.note("change", {"what": "configuration", "servers": sorted(config.servers)[:1000]})
+
+    def stages(self) -> tuple[RecordStage, ...]:
+        """What stands around all other stages, where somebody reads records."""
+        admit = self.audit.admit if self.audit is not None else None
+        return (RecordStage(self.records, admit),) if self.records.readers else ()
+
+    @property
+    def require(self) -> Callable[[], None] | None:
+        """Refuses a call of a tool that may not be called without the audit; `None` where there is none."""
+        return self.audit.require if self.audit is not None else None
+
+    def listen(self, reader: Reader) -> Callable[[], None]:
+        """Hear of calls that ended, while records are made; call what is returned to stop."""
+        self._listeners.append(reader)
+        self.records.readers = (*self.records.readers, reader)
+
+        def stop() -> None:
+            self._listeners.remove(reader)
+            self.records.readers = tuple(one for one in self.records.readers if one != reader)
+
+        return stop
+
+    # Past calls and what they used.
+
+    def _remember(self, ended: Sequence[CallRecord]) -> None:
+        if self._tenancy is not None and self._tenancy.is_open:
+            self.past.keep_all()
+            self.usage.keep_all()
+        self.past.read(ended)
+        self.usage.read(ended)
+
+    async def calls(self, wanted: Wanted, limit: int) -> list[CallRecord]:
+        """Calls that run and calls that ended, the latest first."""
+        self.records.drain()
+        live = [one for one in self.records.running() if wanted.has(one)] if not wanted.before else []
+        if wanted.outcome == "running" or len(live) >= limit:
+            return live[:limit]
+        return live + await self.past.list(wanted, limit - len(live), await self.store())
+
+    async def call(self, id: str) -> CallRecord | None:
+        """The call of an id, whether it runs or ended."""
+        self.records.drain()
+        live = next((one for one in self.records.running() if one.id == id), None)
+        return live or await self.past.find(id, await self.store())
+
+    async def used(self, by: By, person: str | None) -> list[dict[str, Any]]:
+        """What calls used, by whom or by what."""
+        self.records.drain()
+        return await self.usage.told(by, person, await self.store())
+
+    async def store(self) -> Store | None:
+        """The store, where one is open."""
+        return await self._tenancy.store() if self._tenancy is not None and self._tenancy.is_open else None
+
+    # What is no call.
+
+    def note(self, kind: str, said: Mapping[str, Any], *, who: Mapping[str, str] | None = None) -> None:
+        """Something happened that belongs into the audit, where there is one."""
+        if self.audit is not None:
+            self.audit.add(kind, said, who=who)
+
+    def refused(self, said: Mapping[str, Any], who: Mapping[str, str] | None = None) -> None:
+        """A request was refused before it became a call."""
+        if self.audit is not None:
+            self.audit.refused(said, who)
+
+    async def _changed_elsewhere(self, changes: Sequence[Change] | None) -> None:
+        """Another process, such as a command, changed something in the store."""
+        for change in changes or ():
+            said = {"what": change.noun, "owner": change.owner, "name": change.name, "by": "another process"}
+            self.note("change", said)
+
+    def _signed(self, owner: str, server: str) -> None:
+        """Somebody signed in to a server, or out of it."""
+        signed = self._tenancy is not None and self._tenancy.sign_ins.is_signed(owner, server)
+        self.note("sign-in", {"server": server, "signed_in": signed}, who={"user": owner})
+
+    def listed(self, scope: Scope, kind: Kind, page: bytes) -> None:
+        """A list was shown to a caller."""
+        if kind is Kind.TOOL and self._watched and self._config.calls.keep:
+            tokens = self.records.weights.of("", "tools/list").tokens_out(page)
+            self.usage.listed(scope.person, scope.thread, tokens)
+
+    def process_started(self, server: str, pid: int) -> None:
+        """A process of a server was started."""
+        self.processes += 1
+        self.note("process", {"server": server, "pid": pid})
+
+    def forget_user(self, user: str) -> None:
+        """Somebody is gone, and who comes under that name is somebody else."""
+        self.series.forget_user(user)
+        self.usage.forget_user(user)
+
+    # Its lifetime.
+
+    def start(self, tasks: Tasks, tenancy: Tenancy) -> None:
+        """Keep what outlives us, where there is a store for it."""
+        self._tasks, self._tenancy = tasks, tenancy
+        tenancy.sign_ins.on_change(self._signed)
+        tenancy.on_change(self._changed_elsewhere)
+        self.configure(self._config)
+        if self._watched:
+            tasks.start(self._keep(), name="past calls")
 
     async def close(self) -> None:
-        """Let readers have what they have not read yet."""
+        """Keep what is left."""
         self.records.drain()
         for traces in (*self._left, *([self._traces] if self._traces is not None else ())):
             await traces.close()
+        with suppress(StoreError):
+            await self._keep_now()
+        if self.audit is not None:
+            self.audit.close()
+
+    async def _keep(self) -> None:
+        for turn in range(1, 2**62):
+            await asyncio.sleep(KEPT_EVERY)
+            self.series.look()
+            with suppress(StoreError):  # whoever follows the store says that it is away
+                await self._keep_now(trim=turn % TRIMMED_EVERY == 1)
+
+    async def _keep_now(self, *, trim: bool = False) -> None:
+        store = await self.store()
+        if store is None:
+            return
+        self._remember(())
+        await self.past.store(store)
+        await self.usage.keep(store)
+        if trim:
+            await self.past.trim(store, self._config.calls.days)
+            await self.usage.forget(store, self._config.calls.days)
 
     def _configure_traces(self, config: Config) -> None:
         if (self._traces.section if self._traces is not None else None) != config.traces:
@@ -50,5 +220,16 @@ class Recording:
             self._traces = open_traces(config.traces)
         self.records.tracer = self._traces.tracer if self._traces is not None else None
 
-    def _remember(self, ended: Sequence[CallRecord]) -> None:
-        self.past.extend(ended)
+    def _set_audit(self, config: Config) -> None:
+        """Open the audit that the options want, once there are tasks; close the one that they want no more."""
+        wanted = config.audit if config.audit.enabled else None
+        if self._tasks is None or wanted == (self.audit.config if self.audit is not None else None):
+            return
+        if self.audit is not None:
+            self.audit.close()
+            self.audit = None
+        if wanted is not None:
+            key = hashlib.blake2b(b"arguments in the audit", key=seal_key(config.home)).digest()
+            self.audit = Audit(wanted, audit_folder(wanted, config.home), key)
+            self.audit.open()
+            self._tasks.start(self.audit.sweep(), name="audit")

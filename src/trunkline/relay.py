@@ -23,7 +23,6 @@ from trunkline.call.stages.elicit import ElicitStage
 from trunkline.call.stages.entry import EntryStage
 from trunkline.call.stages.limits import LimitStage
 from trunkline.call.stages.middleware import MiddlewareStage, result_of
-from trunkline.call.stages.record import RecordStage
 from trunkline.call.stages.results import ResultsStage
 from trunkline.call.stages.route import RouteStage
 from trunkline.call.stages.send import SendStage
@@ -85,10 +84,9 @@ class Relay:
 
     def __init__(self, config: Config, tasks: Tasks, edge: Edge, tenancy: Tenancy) -> None:
         self.config, self.tenancy, self._tasks, self._edge = config, tenancy, tasks, edge
-        self._links = Links()
         self._mounted: dict[str, ServerSpec] = {}
         self._added: dict[str, ServerSpec] = {}  # what was mounted or registered
-        self._applying = asyncio.Lock()
+        self._applying, self._links = asyncio.Lock(), Links()
         self._registry = Registry(config, tasks, self._learn)
         self._views, self.trust = Views(config, programs=is_installed()), self._registry.trust
         self._fleet = Fleet(self._registry, ListStore(config.home), tasks)
@@ -122,15 +120,14 @@ class Relay:
         """How calls went, by server and by tool."""
         self.savings = Savings()
         """What callers were spared who search."""
-        self.recording = Recording(config, watched=edge.watched)
+        self.recording = Recording(config, self.savings, watched=edge.watched)
         """What is known of calls that run, and of those that ended."""
         self.programs = Programs(lambda: self.config, self.outcome, callers, tenancy, tasks, self.savings)
         """Runs programs over tools."""
         self._cache: CacheStage | None = None
         self.results = KeptResults(config.home)
         """Results that were too large to be shown."""
-        self._routes = RouteStage({}, config.router)
-        self._lanes = Lanes(self._limits)
+        self._routes, self._lanes = RouteStage({}, config.router), Lanes(self._limits)
         self.task_log = TaskLog(Seal(lambda: seal_key(config.home)))
         self._task_stage = TaskStage(
             self.task_log, tasks, most=config.gateway.max_parked, seconds=config.gateway.question_timeout
@@ -142,13 +139,13 @@ class Relay:
         if (config.groups, config.router) != (self._routes.groups, self._routes.config):
             self._routes = RouteStage(config.groups, config.router)
         self._cache = CacheStage(config.cache, self._unit, self._identity) if config.cache.enabled else None
-        policy = Policy(config.middleware, self.middlewares, RetryBudget(ratio=config.router.retry_ratio))
+        budget = RetryBudget(ratio=config.router.retry_ratio)
+        policy = Policy(config.middleware, self.middlewares, budget, self.recording.require)
         self._lanes.refresh()
         self.results.configure(config.results)
-        records, keeps = self.recording.records, bool(result_limits(config))
         self.stages: tuple[Stage, ...] = (
-            *((RecordStage(records),) if records.readers else ()),
-            *((ResultsStage(config, self.results, self.view_for, self.savings),) if keeps else ()),
+            *self.recording.stages(),
+            *((ResultsStage(config, self.results, self.view_for, self.savings),) if result_limits(config) else ()),
             BuiltinStage(self.view_for, self.finding.find_for, config, self.savings, self.programs.answer),
             EntryStage(self.view_for, self._callers.settle_for, self._options, self._links),
             *((LimitStage(self.limiter),) if self.tenancy.is_open or config.limits != LimitsSection() else ()),
@@ -387,10 +384,12 @@ class Relay:
         idle = lambda: self.config.gateway.session_idle  # noqa: E731
         quota = self._fleet.quota(self.limiter.connections, self.limiter.no_connection)
         ask, forget = self._edge.ask_session, self._own_lists.forget
-        return PoolEvents(self._hear, self._woke, ask, self._fleet.downloading, idle, forget, quota)
+        came = self._fleet.downloading, idle, forget, quota, self.recording.process_started
+        return PoolEvents(self._hear, self._woke, ask, *came)
 
     def attach(self, pool: Pool) -> None:
         """Calls go to the servers of this pool."""
+        self.pool = pool
         self._fleet.attach(pool)
         self._join()
 
@@ -408,8 +407,8 @@ class Relay:
         """Somebody who is gone leaves nothing to whoever is given the name next."""
         self.limiter.learn(now or Scope(user=user))
         if not key:
-            memories = self.tallies, self.savings, self.limiter, self._links, self.finding, self._cache, self.programs
-            for memory in (*memories, self.results):
+            memories = self.tallies, self.savings, self.limiter, self._links, self.finding, self._cache, self.recording
+            for memory in (*memories, self.programs, self.results):
                 if memory is not None:
                     memory.forget_user(user)
             self._tasks.start(self.tenants.forget(user), name="a user left")
@@ -440,6 +439,7 @@ async def open_relay(config: Config, edge: Edge, tenancy: Tenancy) -> AsyncGener
     async with open_tasks() as tasks:
         relay = Relay(config, tasks, edge, tenancy)
         async with open_pool(relay.events(), tenancy.sign_ins.authorize) as pool:
+            relay.recording.start(tasks, tenancy)
             relay.attach(pool)
             await relay.apply(config)
             await relay.start()

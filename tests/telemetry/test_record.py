@@ -19,7 +19,7 @@ RENT: Json = {"account": "rent"}
 
 def ended(hub: Hub) -> list[CallRecord]:
     hub.relay.recording.records.drain()
-    return list(hub.relay.recording.past)
+    return list(hub.relay.recording.past.recent)
 
 
 async def test_each_call_leaves_a_record_of_who_called_what_and_how_it_ended(

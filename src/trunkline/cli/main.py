@@ -116,6 +116,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("up", "start the gateway"),
     "stdio": ("stdio", "serve a client that starts us as its server, such as Claude Desktop"),
     "top": ("top", "watch the running gateway: servers, calls, errors, tokens saved"),
+    "usage": ("usage", "see what calls used: tokens and cost"),
+    "audit": ("audit", "read the audit, and check that nobody changed it"),
     "list": ("show", "list the configured servers; starts none"),
     "servers": ("show", "start the servers and show how they fare"),
     "tools": ("tools", "list the tools of all servers"),

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 from trunkline.config.edge import EdgeSection
 from trunkline.config.programs import ProgramsSection
-from trunkline.config.records import CallsSection, TracesSection
+from trunkline.config.records import AuditSection, CallsSection, MetricsSection, TracesSection
 from trunkline.config.server import ServerSpec, TrustMode
 from trunkline.config.tenancy import DiscoverySection, IssuerSpec, LimitsSection, StoreConfig
 from trunkline.tool import ToolOptions
@@ -316,6 +316,8 @@ class Config:
     traces: TracesSection = field(default_factory=TracesSection)
     edge: EdgeSection = field(default_factory=EdgeSection)
     programs: ProgramsSection = field(default_factory=ProgramsSection)
+    metrics: MetricsSection = field(default_factory=MetricsSection)
+    audit: AuditSection = field(default_factory=AuditSection)
     store: StoreConfig = field(default_factory=StoreConfig)
     home: Path = field(default_factory=lambda: default_home(os.environ))
     source: Path | None = None
@@ -336,6 +338,8 @@ SECTIONS: Mapping[str, type[Any]] = {
     "traces": TracesSection,
     "edge": EdgeSection,
     "programs": ProgramsSection,
+    "metrics": MetricsSection,
+    "audit": AuditSection,
     "store": StoreConfig,
 }
 """Tables of the file that hold options of their own; each is a field of `Config`."""

@@ -12,10 +12,12 @@ from trunkline.call.stages.entry import resolve
 from trunkline.callers import Edge
 from trunkline.config.options import Config, GatewayConfig
 from trunkline.errors import RefusedError, StoreError, TokenRefusedError, TrunklineError, UnreachableError
-from trunkline.gateway import callback, edge_proxy, local_api, pages, resource
+from trunkline.gateway import callback, edge_proxy, local_api, metrics, pages, resource
 from trunkline.gateway.api import (
+    calls,
     connections,
     discovery,
+    events,
     openapi,
     people,
     programs,
@@ -28,6 +30,7 @@ from trunkline.gateway.api import (
 )
 from trunkline.gateway.api.routes import PATH as API
 from trunkline.gateway.api.routes import Api, error_body
+from trunkline.gateway.audit import RequestAudit
 from trunkline.gateway.console import files as console
 from trunkline.gateway.cookie import Cookies
 from trunkline.gateway.cors import Cors
@@ -109,9 +112,14 @@ class App:
         self._asking = Asking(relay)
         self._modern = ModernEdge(relay, lists, tasks, self._subscribers, self._asking)
         self.legacy = LegacyEdge(relay, gateway, doors.sessions, lists, tasks, self._subscribers)
+        self.events = events.Events(relay)
+        """What is live, for whoever watches."""
+        self._audit = RequestAudit(relay.recording)
         routes = [
             *session.routes(relay, doors.guard, doors.cookies, doors.address, relay.config.issuers),
             *status.routes(relay),
+            *calls.routes(relay),
+            *events.routes(self.events),
             *servers.routes(relay),
             *connections.routes(relay),
             *discovery.routes(relay),
@@ -121,7 +129,13 @@ class App:
             *people.routes(relay.tenancy.people, self._known),
             *threads.routes(relay.tenancy.threads, lambda: relay.config),
         ]
-        self.api = Api([*routes, openapi.route(routes)])
+        self.api = Api([*routes, openapi.route(routes)], self._audit)
+        numbers = {
+            "sessions": lambda: len(doors.sessions),
+            "parked_calls": lambda: self._asking.parked,
+            "watchers": lambda: len(self.events),
+        }
+        self._metrics = metrics.Metrics(relay, numbers)
         relay.tenancy.people.on_change(self._admissions_changed)
         relay.tenancy.threads.on_change(self._thread_changed)
         self.draining = False
@@ -148,6 +162,9 @@ class App:
                 await self._local(request)
             elif request.path.startswith(API):
                 await self.api(request, self._let_in)
+            elif request.path == metrics.PATH:
+                if self._metrics.knows(request) or await self._let_in_admin(request):
+                    await self._metrics.answer(request)
             elif request.path.startswith(resource.PATH) and self._guard.wants_key:
                 self._resource.answer(request, self._relay.config.profiles)
             elif request.path == console.PAGE or request.path.startswith(console.PATH):
@@ -155,6 +172,8 @@ class App:
             else:
                 self._other(request)
         except RefusedError as error:
+            if not isinstance(error, TokenRefusedError):
+                self._audit.refused(request, error)
             if isinstance(error, TokenRefusedError):
                 self._refuse_token(request, error)
             elif request.path.startswith(API):
@@ -173,6 +192,7 @@ class App:
         self.draining = True
         self.edge_proxy.end()
         self._subscribers.drain()
+        self.events.drain()
 
     def _is_preflight(self, request: Request, cors: Cors) -> bool:
         """Mark the answers to pages of other origins; whether a browser only asked what they may send."""
@@ -203,8 +223,16 @@ class App:
         request.scope, request.admission = found.scope, found
         return True
 
+    async def _let_in_admin(self, request: Request) -> bool:
+        if not await self._let_in(request):
+            return False
+        if request.scope.role != "admin":
+            raise RefusedError("Only an admin may do this.", status=403)
+        return True
+
     def _refuse_token(self, request: Request, error: RefusedError) -> None:
         """Say that a token is wanted, or another one, and where it is to be had."""
+        self._audit.refused(request, error)
         body = error_body(error) if request.path.startswith(API) else error_object(-32001, error.message)
         helps = error.status == 401 or (isinstance(error, TokenRefusedError) and error.scopes)
         request.answer(error.status, body, [*([self._resource.challenge(request, error)] if helps else ()), JSON])
@@ -220,6 +248,7 @@ class App:
         self.legacy.end(is_gone)
         self._subscribers.drain(is_gone)
         self.edge_proxy.end(is_gone)
+        self.events.drain(is_gone)
         if not key:
             self._asking.forget_user(user)
 

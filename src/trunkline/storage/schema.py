@@ -121,6 +121,37 @@ STEPS: tuple[str, ...] = (
     );
     CREATE INDEX programs_owner ON programs (owner);
     """,
+    # 7: past calls, and what was used in them
+    """
+    CREATE TABLE calls (
+        id TEXT PRIMARY KEY,
+        owner TEXT NOT NULL,
+        person TEXT NOT NULL,
+        server TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        record TEXT NOT NULL
+    );
+    CREATE INDEX calls_owner ON calls (owner, id);
+    CREATE INDEX calls_server ON calls (server, id);
+    CREATE INDEX calls_outcome ON calls (outcome, id);
+    CREATE TABLE used (
+        day BIGINT NOT NULL,
+        owner TEXT NOT NULL,
+        thread TEXT NOT NULL,
+        server TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        calls BIGINT NOT NULL,
+        errors BIGINT NOT NULL,
+        seconds DOUBLE PRECISION NOT NULL,
+        tokens_in BIGINT NOT NULL,
+        tokens_out BIGINT NOT NULL,
+        list_tokens BIGINT NOT NULL,
+        search_tokens BIGINT NOT NULL,
+        cost DOUBLE PRECISION NOT NULL,
+        PRIMARY KEY (day, owner, thread, server, tool)
+    );
+    """,
 )
 NEWEST = len(STEPS)
 VAULT = 3

@@ -144,12 +144,14 @@ class Records:
         """Says which calls are traced, where any are."""
         self.digest: Digest | None = None
         """What becomes of arguments where there is an audit."""
+        self.eager = False
+        """Readers hear of each call before it is answered."""
         self._node = secrets.token_hex(2)
         self._numbers = itertools.count(1)
         self._ended: list[Running] = []
         self._held = 0
         self._later: asyncio.TimerHandle | None = None
-        self._weights = Weights()
+        self.weights = Weights()
 
     def begin(self, call: Call) -> Running:
         """A call comes in."""
@@ -172,7 +174,7 @@ class Records:
         ended = self._ended
         ended.append(running)
         self._held += len(running.call.raw_params) + (len(reply.result) if reply is not None else 0)
-        if len(ended) >= BATCH or self._held > HELD:
+        if self.eager or len(ended) >= BATCH or self._held > HELD:
             self.drain()
         elif self._later is None:
             self._later = asyncio.get_running_loop().call_later(PAUSE, self.drain)
@@ -239,7 +241,7 @@ class Records:
                 record.error = "The server answered with an error."
         if self.digest is not None and arguments:
             record.digest = self.digest(arguments)
-        weight = self._weights.of(record.server, record.tool or record.method)
+        weight = self.weights.of(record.server, record.tool or record.method)
         record.tokens_in = weight.tokens_in(arguments) if arguments else 0
         if reply is not None and reply.result:
             record.tokens_out = weight.tokens_out(reply.result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 
@@ -50,12 +50,7 @@ class Tally:
 
     def within(self, share: float) -> float:
         """About the seconds in which this share of the calls ended: 0.95 gives what one call in twenty exceeds."""
-        wanted, passed, lower = share * sum(self.slots), 0, 0.0
-        for count, upper in zip(self.slots, (*BOUNDS, BOUNDS[-1]), strict=True):
-            if count and passed + count >= wanted:
-                return lower + (upper - lower) * max(wanted - passed, 0.0) / count
-            passed, lower = passed + count, upper
-        return 0.0
+        return within(self.slots, BOUNDS, share)
 
     def add(self, other: Tally) -> None:
         """Count another's calls as well."""
@@ -83,6 +78,16 @@ class Tally:
         self.error_rate -= NEWS * self.error_rate
         if tool_error:
             self.tool_errors += 1
+
+
+def within(slots: Sequence[int], bounds: Sequence[float], share: float) -> float:
+    """About the seconds in which this share of what is counted in slots ended, of which `bounds` are the borders."""
+    wanted, passed, lower = share * sum(slots), 0, 0.0
+    for count, upper in zip(slots, (*bounds, bounds[-1]), strict=True):
+        if count and passed + count >= wanted:
+            return lower + (upper - lower) * max(wanted - passed, 0.0) / count
+        passed, lower = passed + count, upper
+    return 0.0
 
 
 class Tallies:

@@ -95,6 +95,8 @@ class SignIns:
         self._were_several = False
         self._listeners: list[Changed] = []
         self._flow: Flow | None = None
+        self.renewed = 0
+        """Tokens that were renewed."""
 
     # For connections.
 

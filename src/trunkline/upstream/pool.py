@@ -47,6 +47,8 @@ class PoolEvents:
     disowned: Callable[[ConnectionKey], None] = lambda key: None
     """A connection that was somebody's own is gone."""
     quota: QuotaEvents = NO_LIMIT
+    started: Callable[[str, int], None] = lambda server, pid: None
+    """A process of a server was started."""
 
 
 @dataclass(slots=True)
@@ -62,7 +64,8 @@ class Pool:
 
     def __init__(self, tasks: Tasks, warden: Warden, events: PoolEvents, authorize: Authorize = nobodys) -> None:
         self._tasks, self._events, self._authorize = tasks, events, authorize
-        self._dialer = Dialer(tasks, warden, authorize)
+        self._dialer, self.warden = Dialer(tasks, warden, authorize), warden
+        warden.started = events.started
         self._held: dict[ConnectionKey, _Held] = {}
         self._opening: dict[ConnectionKey, asyncio.Task[Connection]] = {}
         self._gates: dict[str, Backoff] = {}
@@ -73,6 +76,9 @@ class Pool:
         self._owned: dict[str, set[ConnectionKey]] = {}
         """The connections that are somebody's own, by their owner."""
         self._quota = Quota(events.quota, self._spare)
+
+    def __len__(self) -> int:
+        return len(self._held)
 
     def key_of(self, spec: ServerSpec, scope: Scope, caller: Caller, *, tasks: bool = False) -> ConnectionKey:
         """Which connection serves this caller: in its own era if possible, and shared unless it may be asked."""

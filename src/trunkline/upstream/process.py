@@ -91,6 +91,8 @@ class Warden:
         self._count = 0
         self.fetched: set[str] = set()
         """Packages that need not be downloaded any more."""
+        self.started: Callable[[str, int], None] = lambda server, pid: None
+        """Told of each process that was started."""
         self._buffer = b""
         self._unsent: deque[tuple[bytes, list[int]]] = deque()
         """Requests that wait for room on the link, with the streams that go along."""
@@ -135,6 +137,7 @@ class Warden:
             self._send(request, sent)
             async with asyncio.timeout(10):
                 process.pid = await started
+            self.started(name, process.pid)
             return process
         except TimeoutError as error:
             raise UnreachableError(f"Server {name!r} cannot be started: nothing happened for 10 s.") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from trunkline.balance.failover import RetryBudget
@@ -22,8 +22,14 @@ _MOST = 10_000
 class Policy:
     """Chooses by what is known of a tool; tools of which the same is known share what was chosen."""
 
-    def __init__(self, config: MiddlewareSection, own: Sequence[ToolMiddleware], budget: RetryBudget) -> None:
-        self._config, self._own, self._budget = config, own, budget
+    def __init__(
+        self,
+        config: MiddlewareSection,
+        own: Sequence[ToolMiddleware],
+        budget: RetryBudget,
+        audited: Callable[[], None] | None = None,
+    ) -> None:
+        self._config, self._own, self._budget, self._audited = config, own, budget, audited
         self._chosen: dict[tuple[object, ...], tuple[ToolMiddleware, ...]] = {}
         self._usual = config.confirm in ("marked", "never") and not (
             config.logging or config.validate or config.timeout or config.retries
@@ -46,9 +52,12 @@ class Policy:
     def _choose(self, entry: Entry, *, listed: bool) -> list[ToolMiddleware]:
         """From the outermost: all is logged, nobody agrees to what cannot be called, a retry repeats the call alone."""
         config, options = self._config, entry.options
-        chosen: list[ToolMiddleware] = (
-            [logging_middleware] if config.logging or entry.annotations.audit_required else []
-        )
+        marked = entry.annotations.audit_required is True
+        # Where there is an audit, every call is in it; a marked tool is not called when it cannot be written.
+        logs = config.logging or (marked and self._audited is None)
+        chosen: list[ToolMiddleware] = [logging_middleware] if logs else []
+        if marked and self._audited is not None:
+            chosen.append(_requires(self._audited))
         chosen += self._own
         timeout = config.timeout if options.timeout is None else options.timeout
         if timeout > 0:
@@ -64,6 +73,14 @@ class Policy:
         if retries > 0 and entry.safe_to_repeat:
             chosen.append(create_retry_middleware(retries, config.retry_delay, budget=self._budget))
         return chosen
+
+
+def _requires(check: Callable[[], None]) -> ToolMiddleware:
+    async def audit(tool: Tool, params: dict[str, Any], context: ToolContext, call_next: CallNext) -> ToolResult:
+        check()
+        return await call_next()
+
+    return audit
 
 
 def must_agree(entry: Entry, config: MiddlewareSection, *, listed: bool) -> bool:

@@ -9,6 +9,8 @@ import msgspec
 from trunkline import errors
 from trunkline.errors import TrunklineError
 from trunkline.gateway.api.routes import LONGEST_PAGE, PAGE, PATH, Ask, Given, Route, code_of
+from trunkline.telemetry.record import OUTCOMES
+from trunkline.telemetry.series import RANGES
 from trunkline.version import __version__
 
 QUERY: dict[str, dict[str, Any]] = {
@@ -25,6 +27,18 @@ QUERY: dict[str, dict[str, Any]] = {
     "q": {"description": "What the tools are to be for: those that fit best come first."},
     "thread": {"description": "The thread in which they are wanted."},
     "server": {"description": "Those of one server alone."},
+    "tool": {"description": "Those of one tool, by its server's name for it or the one that callers see."},
+    "outcome": {
+        "description": "Those that ended so, or run.",
+        "schema": {"type": "string", "enum": ["running", *OUTCOMES]},
+    },
+    "since": {"description": "From when on, in seconds since 1970.", "schema": {"type": "number", "minimum": 0}},
+    "range": {"description": "How far back.", "schema": {"type": "string", "enum": [*RANGES], "default": "1h"}},
+    "by": {
+        "description": "What is summed up.",
+        "schema": {"type": "string", "enum": ["user", "server", "tool", "thread"], "default": "user"},
+    },
+    "kind": {"description": "Lines about one thing alone, such as `call`, `change`, `refusal`, `sign-in`, `process`."},
     "attempt": {"description": "The sign-in, as it was called when it was begun."},
 }
 """What may follow the `?`, on whichever route."""
@@ -125,7 +139,7 @@ def _answer(route: Route, refs: dict[Any, Any]) -> dict[str, Any]:
         schema = {"type": "object", "properties": properties, "required": [route.pages]}
     elif "version" in _properties(route.gives):
         answer["headers"] = {"ETag": {"description": "Its version, for `If-Match`.", "schema": {"type": "string"}}}
-    return {**answer, "content": _json(schema)}
+    return {**answer, "content": {"text/event-stream": {"schema": schema}} if route.streams else _json(schema)}
 
 
 def _properties(kind: Any) -> dict[str, Any]:
@@ -137,6 +151,7 @@ def _refusals(route: Route, names: list[str]) -> dict[str, Any]:
         return {}
     expected = {400, 401, 403, 503}
     expected |= {404} if names or "user" in route.query else set()
+    expected |= {429} if route.streams else set()
     expected |= {415, 422} if route.body is not None else set()
     expected |= {412} if route.versioned else set()
     expected |= {429, 502} if route.path.endswith("/call") else set()

@@ -24,6 +24,8 @@ from trunkline.errors import (
     UpstreamError,
     VersionConflictError,
 )
+from trunkline.gateway.audit import RequestAudit
+from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.request import JSON, Headers, Request
 from trunkline.identity import Scope
 
@@ -89,6 +91,10 @@ class Given:
     version: int = 0
     """The version of what is shown; two who change it at once are told apart by it."""
     headers: Headers = field(default_factory=list[tuple[bytes, bytes]])
+    stream: Stream | None = None
+    """What it answers as it happens, instead of a body."""
+    ended: Callable[[], None] = lambda: None
+    """Told when nobody reads the stream any more."""
 
 
 def page(items: list[Any], limit: int, key: Callable[[Any], str], name: str) -> dict[str, Any]:
@@ -115,6 +121,8 @@ class Route:
     query: tuple[str, ...] = ()
     versioned: bool = False
     """It takes `If-Match`."""
+    streams: bool = False
+    """It answers by server-sent events."""
     public: Literal["", "to all", "to all who come"] = ""
     """It wants no key; `to all who come` says more to who has one."""
     needs: Literal["", "any key", "a key that writes", "a whole key"] = ""
@@ -149,8 +157,8 @@ class Route:
 class Api:
     """Finds the route of a request, reads what it takes, and writes what it gives."""
 
-    def __init__(self, routes: list[Route]) -> None:
-        self.routes = routes
+    def __init__(self, routes: list[Route], audit: RequestAudit) -> None:
+        self.routes, self._audit = routes, audit
 
     async def __call__(self, request: Request, let_in: LetIn) -> None:
         """Answer one request below `/api/v1/`; `let_in` notes whose it is, or refuses it."""
@@ -164,7 +172,15 @@ class Api:
             raise  # whoever let the caller in says how to be let in
         except TrunklineError as error:
             status, headers = status_of(error)
+            self._audit.refused(request, error, status)
             request.answer(status, error_body(error), [JSON, *headers])
+            return
+        if given.stream is not None:
+            try:
+                with request.until_expiry(given.stream.finish):
+                    await given.stream.pump(request)
+            finally:
+                given.ended()
             return
         headers: Headers = [JSON, (b"cache-control", b"no-store"), *given.headers]
         if given.version:
@@ -180,7 +196,10 @@ class Api:
         asked = _query(query, route)
         body = _body(request, route.body) if route.body is not None else None
         version = _version(request.headers.get(b"if-match", b"")) if route.versioned else 0
-        return await route.run(Ask(request.scope, names, asked, body, version, request))
+        given = await route.run(Ask(request.scope, names, asked, body, version, request))
+        if route.method != "GET" and not path.endswith("/call"):
+            self._audit.changed(request, path)
+        return given
 
     def find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
         """The route of a method and a path below `/api/v1/`, and what it names there."""

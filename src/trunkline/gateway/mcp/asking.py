@@ -36,6 +36,11 @@ class Asking:
         gateway = relay.config.gateway
         self._parking = Parking(most=gateway.max_parked, seconds=gateway.question_timeout, withdraw=relay.withdraw)
 
+    @property
+    def parked(self) -> int:
+        """How many calls wait for answers."""
+        return len(self._parking)
+
     def knows(self, state: str, call: Call) -> bool:
         """Whether a state was given out for this call, to this user; a server's own may be any."""
         if is_program(state):

@@ -201,7 +201,9 @@ class LegacyEdge:
             cursor = params.get("cursor", b"")
             view = await self._relay.listed_for(scope, session.caller, kind)
             capabilities, user = session.capabilities, scope.user
-            return self._lists.page(view, kind, cursor, modern=False, capabilities=capabilities, user=user)
+            page = self._lists.page(view, kind, cursor, modern=False, capabilities=capabilities, user=user)
+            self._relay.recording.listed(scope, kind, page)
+            return page
         match message.method:
             case "ping":
                 return b"{}"

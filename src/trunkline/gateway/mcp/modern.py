@@ -85,7 +85,9 @@ class ModernEdge:
             cursor = params.get("cursor", b"")
             view = await self._relay.listed_for(request.scope, _caller(own), kind)
             user = request.scope.user
-            return self._lists.page(view, kind, cursor, modern=True, capabilities=own.capabilities, user=user)
+            page = self._lists.page(view, kind, cursor, modern=True, capabilities=own.capabilities, user=user)
+            self._relay.recording.listed(request.scope, kind, page)
+            return page
         if message.method == "server/discover":
             await self._relay.settle()
             return introduce_modern(self._relay.view(request.scope))

@@ -183,6 +183,7 @@ class Credential:
         renewal = Renewal(self._all.vault, self._all.store, self.web, self._of.owner, self._spec.name, self._spec.oauth)
         try:
             self._take(await renewal.renew(tokens))
+            self._all.renewed += 1
         except GrantRefusedError as error:
             self._take(None)
             self._ended(error.reason)

@@ -1,0 +1,165 @@
+"""Numbers in the Prometheus format: counted from records, read from whoever has them, and written in slices."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trunkline.identity import owner_of
+from trunkline.telemetry.record import OUTCOMES, CallRecord
+from trunkline.telemetry.tally import BOUNDS
+
+BUCKETS = tuple(BOUNDS[step] for step in range(8, len(BOUNDS), 3))
+"""Borders of the histogram of seconds, from 1.6 ms on."""
+OTHER = "(other)"
+"""Stands for tools beyond those that are told apart."""
+OWN = "(own)"
+"""Stands for servers of users: who has which is nothing for a dashboard."""
+SLICE = 200
+"""Lines that are written before others have their turn."""
+
+
+def _slots() -> array[int]:
+    return array("Q", bytes(8 * (len(BUCKETS) + 1)))
+
+
+@dataclass(slots=True)
+class Counted:
+    """The calls of one tool."""
+
+    outcomes: dict[str, int] = field(default_factory=dict[str, int])
+    seconds: float = 0.0
+    slots: array[int] = field(default_factory=_slots)
+
+
+class Counts:
+    """Calls by server, tool and outcome; the tools that are told apart are as many as the options allow."""
+
+    SERVERS = 1000
+
+    def __init__(self, tools: int) -> None:
+        self.tools = tools
+        self.of: dict[tuple[str, str], Counted] = {}
+        self._places: dict[tuple[str, str], tuple[str, str]] = {}
+        self._servers: set[str] = set()
+        self.tokens_in = self.tokens_out = 0
+
+    def read(self, ended: Sequence[CallRecord]) -> None:
+        """Count calls that ended."""
+        for record in ended:
+            counted = self._at(record.server, record.tool if record.listed else "")
+            counted.outcomes[record.outcome] = counted.outcomes.get(record.outcome, 0) + 1
+            if record.outcome != "asked":  # it goes on
+                counted.seconds += record.seconds
+                counted.slots[bisect_left(BUCKETS, record.seconds)] += 1
+            self.tokens_in += record.tokens_in
+            self.tokens_out += record.tokens_out
+
+    def _at(self, server: str, tool: str) -> Counted:
+        found = self.of.get((server, tool))
+        if found is not None:
+            return found
+        if owner_of(server):
+            server, tool = OWN, ""
+        elif server not in self._servers:
+            if len(self._servers) >= self.SERVERS:
+                server, tool = OTHER, ""
+            self._servers.add(server)
+        if tool and len(self.of) >= self.tools and (server, tool) not in self.of:
+            tool = OTHER
+        return self.of.setdefault((server, tool), Counted())
+
+    def families(self) -> Iterator[Family]:
+        """What is written of them."""
+        places = list(self.of.items())
+        yield Family(
+            "trunkline_calls_total",
+            "counter",
+            "Calls that ended, by how they did.",
+            (
+                Sample({"server": server, "tool": tool, "outcome": outcome}, counted.outcomes[outcome])
+                for (server, tool), counted in places
+                for outcome in OUTCOMES
+                if outcome in counted.outcomes
+            ),
+        )
+        yield Family(
+            "trunkline_call_seconds",
+            "histogram",
+            "Seconds from a call's beginning to its end.",
+            (sample for place, counted in places for sample in _histogram(place, counted)),
+        )
+        tokens = [Sample({"direction": "in"}, self.tokens_in), Sample({"direction": "out"}, self.tokens_out)]
+        yield Family("trunkline_tokens_total", "counter", "About how many tokens arguments and answers took.", tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One number, and what it is of."""
+
+    labels: Mapping[str, str]
+    value: float
+    suffix: str = ""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Numbers of one name."""
+
+    name: str
+    kind: str
+    """`counter`, `gauge` or `histogram`."""
+    help: str
+    samples: Iterable[Sample]
+
+
+def single(name: str, kind: str, help: str, value: float) -> Family:
+    """One number alone."""
+    return Family(name, kind, help, (Sample({}, value),))
+
+
+def written(families: Iterable[Family]) -> Iterator[bytes]:
+    """The text of all of them, in pieces that are made quickly."""
+    lines: list[str] = []
+    for family in families:
+        lines.append(f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}\n")
+        for sample in family.samples:
+            lines.append(f"{family.name}{sample.suffix}{_labels(sample.labels)} {_number(sample.value)}\n")
+            if len(lines) >= SLICE:
+                yield "".join(lines).encode()
+                lines.clear()
+    yield "".join(lines).encode()
+
+
+def _histogram(place: tuple[str, str], counted: Counted) -> Iterator[Sample]:
+    labels = {"server": place[0], "tool": place[1]}
+    passed = 0
+    for bound, count in zip((*_WRITTEN, "+Inf"), counted.slots, strict=True):
+        passed += count
+        yield Sample({**labels, "le": bound}, passed, "_bucket")
+    yield Sample(labels, counted.seconds, "_sum")
+    yield Sample(labels, passed, "_count")
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    """A value that cannot end its line or its quotes, whatever a server calls itself."""
+    if not value.isprintable():
+        value = "".join(letter if letter.isprintable() else "?" for letter in value)
+    return value[:200].replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.9g}"
+
+
+_WRITTEN = tuple(f"{bound:.6g}" for bound in BUCKETS)
+Numbers = Callable[[], Iterable[Family]]
+"""Reads numbers from whoever has them."""

@@ -1,0 +1,144 @@
+"""Past calls, to be looked at: the last ones in memory, and many more in the store where one is open."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from trunkline.storage.store import Store
+from trunkline.telemetry.record import CallRecord
+
+IN_MEMORY = 1000
+WAITING = 20_000
+"""Calls that may wait to be stored; while the store is away longer, the oldest are only in memory."""
+ROWS = 100
+"""Calls that are stored by one statement."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which calls somebody wants to see."""
+
+    person: str | None = None
+    """Those of one person alone; `None` for everybody's."""
+    user: str = ""
+    server: str = ""
+    tool: str = ""
+    outcome: str = ""
+    since: float = 0.0
+    before: str = ""
+    """Those that began before this one."""
+
+    def has(self, record: CallRecord) -> bool:
+        """Whether it is one of them."""
+        return (
+            (self.person is None or record.person == self.person)
+            and self.user in ("", record.user)
+            and self.server in ("", record.server)
+            and self.tool in ("", record.tool, record.name)
+            and self.outcome in ("", record.outcome)
+            and record.time >= self.since
+            and (not self.before or record.id < self.before)
+        )
+
+
+class PastCalls:
+    """Keeps records; what is to be stored waits for somebody who calls `store`."""
+
+    def __init__(self, keep: int) -> None:
+        self.configure(keep)
+        self._waiting: deque[CallRecord] = deque(maxlen=WAITING)
+        self._since_trim = 0
+        self._keeps = False
+
+    def configure(self, keep: int) -> None:
+        """Keep more, or fewer."""
+        self._keep = keep
+        self.recent: deque[CallRecord] = deque(getattr(self, "recent", ()), maxlen=min(keep, IN_MEMORY))
+
+    def read(self, ended: Sequence[CallRecord]) -> None:
+        """Keep calls that ended."""
+        self.recent.extend(ended)
+        if self._keeps:
+            self._waiting.extend(ended)
+
+    def keep_all(self) -> None:
+        """There is a store from now on: what is in memory goes there, too."""
+        if not self._keeps:
+            self._keeps = True
+            self._waiting.extend(self.recent)
+
+    async def list(self, wanted: Wanted, limit: int, store: Store | None) -> list[CallRecord]:
+        """Those that are wanted, the latest first."""
+        if store is None:
+            found = sorted((one for one in self.recent if wanted.has(one)), key=lambda one: one.id, reverse=True)
+            return found[:limit]
+        self.keep_all()
+        await self.store(store)
+        where, values = _where(wanted)
+        sql = f"SELECT record FROM calls WHERE {where} ORDER BY id DESC LIMIT ?"  # noqa: S608 - our own words
+        return [_DECODER.decode(row[0]) for row in await store.fetch(sql, *values, limit)]
+
+    async def find(self, id: str, store: Store | None) -> CallRecord | None:
+        """The call of an id."""
+        for record in self.recent:
+            if record.id == id:
+                return record
+        rows = await store.fetch("SELECT record FROM calls WHERE id = ?", id) if store is not None else []
+        return _DECODER.decode(rows[0][0]) if rows else None
+
+    async def store(self, store: Store) -> None:
+        """Store what waits for it; a `StoreError` leaves the rest waiting."""
+        while self._waiting:
+            part = [self._waiting[number] for number in range(min(ROWS, len(self._waiting)))]
+            values = [value for one in part for value in _row(one)]
+            marks = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(part))
+            await store.fetch(f"INSERT INTO calls VALUES {marks} ON CONFLICT (id) DO NOTHING", *values)  # noqa: S608
+            for one in part:
+                if self._waiting and self._waiting[0] is one:
+                    self._waiting.popleft()
+            self._since_trim += len(part)
+
+    async def trim(self, store: Store, days: float) -> None:
+        """Forget what is too old or too much; done now and then."""
+        if not self._since_trim:
+            return
+        self._since_trim = 0
+        oldest = await store.fetch("SELECT id FROM calls ORDER BY id DESC LIMIT 1 OFFSET ?", self._keep)
+        until = max([_first_id(time.time() - days * 86400), *(row[0] for row in oldest)])
+        await store.fetch("DELETE FROM calls WHERE id <= ?", until)
+
+    def forget_user(self, user: str) -> None:
+        """Somebody is gone: whoever comes under that name is another person, who is shown nothing of it."""
+
+
+def _first_id(when: float) -> str:
+    """What the ids of calls begin with, and so sorts before them."""
+    return f"{max(0, int(when * 1000)):011x}"
+
+
+def _row(record: CallRecord) -> tuple[str, ...]:
+    text = msgspec.json.encode(record).decode()
+    tool = record.tool or record.name
+    return record.id, record.user, record.person, record.server, tool, record.outcome, text
+
+
+def _where(wanted: Wanted) -> tuple[str, list[str]]:
+    parts = {
+        "person = ?": wanted.person,
+        "owner = ?": wanted.user or None,
+        "server = ?": wanted.server or None,
+        "tool = ?": wanted.tool or None,
+        "outcome = ?": wanted.outcome or None,
+        "id >= ?": _first_id(wanted.since) if wanted.since else None,
+        "id < ?": wanted.before or None,
+    }
+    given = {part: value for part, value in parts.items() if value is not None}
+    return " AND ".join(given) or "1 = 1", list(given.values())
+
+
+_DECODER = msgspec.json.Decoder(CallRecord)

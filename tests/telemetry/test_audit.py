@@ -1,0 +1,209 @@
+"""The audit: a chain of lines in which any change is found, and what happens when it cannot be written."""
+
+from __future__ import annotations
+
+import json
+import resource
+import stat
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.call.stages.till import calls, teller, till
+from tests.gateway.test_calls import ADMIN, get, house
+from tests.harness import until
+from trunkline.config.records import AuditSection
+from trunkline.errors import ConfigError
+from trunkline.telemetry.audit import Audit
+from trunkline.telemetry.audit_chain import entries, files_in, verify
+
+Json = dict[str, Any]
+ON: Json = {"enabled": True}
+
+
+def chain(folder: Path, lines: int, **options: Any) -> Audit:
+    """An audit with so many lines about changes."""
+    audit = Audit(AuditSection(enabled=True, on_failure="refuse", **options), folder, b"key")
+    audit.open()
+    for number in range(lines):
+        audit.add("change", {"path": f"/api/v1/users/{number}"})
+    return audit
+
+
+def altered(change: Callable[[list[bytes]], object]) -> Callable[[Path], None]:
+    def alter(folder: Path) -> None:
+        (path,) = files_in(folder)
+        lines = path.read_bytes().splitlines(keepends=True)
+        change(lines)
+        path.write_bytes(b"".join(lines))
+
+    return alter
+
+
+def swapped(lines: list[bytes]) -> None:
+    lines[4], lines[5] = lines[5], lines[4]
+
+
+def changed(lines: list[bytes]) -> None:
+    lines[5] = lines[5].replace(b"users/3", b"users/9")
+
+
+def without_end(folder: Path) -> None:
+    (folder / "end").unlink()
+
+
+ALTERED: dict[str, tuple[Callable[[Path], None], str]] = {
+    "changed": (altered(changed), "line 6: line number 6 was changed"),
+    "removed": (altered(lambda lines: lines.pop(5)), "line 6: it has number 7, and 6 was to come"),
+    "swapped": (altered(swapped), "line 5: it has number 6, and 5 was to come"),
+    "doubled": (altered(lambda lines: lines.insert(5, lines[4])), "line 6: it has number 5, and 6 was to come"),
+    "cut short": (altered(lambda lines: lines.pop()), "lines 13 to 13 are missing at the end"),
+    "cut within": (altered(lambda lines: lines.append(lines.pop()[:-9])), "line 13: this is no line"),
+    "without a beginning": (altered(lambda lines: lines.pop(0)), "line 1: a file begins with a line that says"),
+    "without its end": (without_end, "the file 'end' is missing"),
+}
+
+
+@pytest.mark.parametrize("how", ALTERED)
+def test_any_change_is_found_and_where_it_is_said(tmp_path: Path, how: str) -> None:
+    chain(tmp_path, 10).close()
+    before = verify(tmp_path)
+    alter, words = ALTERED[how]
+
+    alter(tmp_path)
+
+    assert (before.problem, before.lines) == ("", 13)
+    assert words in verify(tmp_path).problem
+
+
+def test_a_chain_goes_on_across_processes_and_files_and_none_of_them_can_be_taken_out(tmp_path: Path) -> None:
+    for _ in range(3):
+        chain(tmp_path, 20, file_bytes=4096).close()
+    files, whole = files_in(tmp_path), verify(tmp_path)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in files}
+    files[1].unlink()
+
+    assert len(files) > 2
+    assert modes == {0o600}
+    assert (whole.problem, whole.lines) == ("", whole.number)
+    assert verify(tmp_path, expected=whole.hash).problem.startswith(files[2].name)
+
+
+def test_a_hash_that_was_kept_elsewhere_shows_that_the_whole_chain_was_made_anew(tmp_path: Path) -> None:
+    chain(tmp_path / "one", 3).close()
+    chain(tmp_path / "two", 3).close()
+    kept = verify(tmp_path / "one").hash
+
+    assert verify(tmp_path / "one", expected=kept).problem == ""
+    assert "hash that was expected" in verify(tmp_path / "two", expected=kept).problem
+
+
+def test_files_that_are_too_much_go_and_the_chain_says_so(tmp_path: Path) -> None:
+    audit = chain(tmp_path, 200, file_bytes=4096, max_bytes=16384)
+    before = len(files_in(tmp_path))
+    audit.retain()
+    audit.close()
+    kept = files_in(tmp_path)
+    found = verify(tmp_path)
+    kept[0].unlink()
+
+    assert len(kept) <= 5 < before
+    assert found.problem == ""
+    assert found.lines < found.number
+    assert "are missing, and nothing says that their time was up" in verify(tmp_path).problem
+
+
+def test_a_line_that_a_crash_left_half_is_cut_off_and_told(tmp_path: Path) -> None:
+    audit = chain(tmp_path, 3)
+    audit.close()
+    with open(files_in(tmp_path)[0], "ab") as file:
+        file.write(b'{"n":7,"time":"20')
+
+    chain(tmp_path, 1).close()
+
+    assert verify(tmp_path).problem == ""
+    assert [line["kind"] for line in entries(tmp_path)].count("torn") == 1
+
+
+def test_two_processes_do_not_write_one_chain(tmp_path: Path) -> None:
+    audit = chain(tmp_path, 1)
+    with pytest.raises(ConfigError, match="Another process writes the audit"):
+        chain(tmp_path, 1)
+    audit.close()
+
+
+@contextmanager
+def full_disk(path: Path) -> Generator[None]:
+    """No file may grow beyond what this one has: for the process, the disk is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("on_failure", ["refuse", "warn"])
+async def test_a_full_disk_stops_calls_or_not_as_configured_and_no_line_is_lost(
+    tmp_path: Path, http: aiohttp.ClientSession, on_failure: str
+) -> None:
+    audit = {"enabled": True, "on_failure": on_failure}
+    marked = teller(tmp_path, tools={"pay": {"audit_required": True}})
+    async with till(tmp_path, http, servers={"till": marked}, audit=audit) as at:
+        folder, caller = tmp_path / "home" / "audit", at.modern()
+        await caller.call("get_balance", {"account": "before"})
+        await until(lambda: "get_balance" in str(list(entries(folder))))
+        with full_disk(files_in(folder)[0]):
+            first = await caller.call("get_balance", {"account": "unnoticed"})
+            at.hub.relay.recording.records.drain()
+            written = at.hub.relay.recording.audit
+            assert written is not None
+            written.flush()
+            second = await caller.call("get_balance", {"account": "noticed"})
+            paid = await caller.call("pay", {"account": "rent"})
+        written.flush()
+        after = await caller.call("get_balance", {"account": "after"})
+
+    assert (first.status, after.status) == (200, 200)
+    assert ("error" in second.message) is (on_failure == "refuse")
+    assert "error" in paid.message  # a tool that is marked is never called without its line
+    assert calls(tmp_path, "pay") == []
+    assert verify(folder).problem == ""
+    told = [line["outcome"] for line in entries(folder) if line.get("name") == "get_balance"]
+    assert told.count("answered") == (3 if on_failure == "refuse" else 4)
+
+
+async def test_calls_questions_changes_refusals_and_processes_are_in_the_audit(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with house(tmp_path, http, audit=ON) as at:
+        await at.modern("ana").call("get_balance", {"account": "the secret of this call"})
+        await at.modern("ana").call("get_balance", {"account": "the secret of this call"})
+        await get(at, "/api/v1/users", "nonsense-and-more", status=401)
+        await get(at, "/api/v1/audit", "the-long-token-of-ana", status=403)
+        base = at.opened.url.removesuffix("/mcp")
+        headers = {"authorization": f"Bearer {ADMIN}"}
+        await at.http.post(f"{base}/api/v1/users", json={"name": "carl"}, headers=headers)
+        await at.apply({}, audit=ON)
+        told = (await get(at, "/api/v1/audit"))["lines"]
+        page = await get(at, "/api/v1/audit?kind=call&user=ana&limit=1")
+        rest = await get(at, f"/api/v1/audit?kind=call&user=ana&cursor={page['cursor']}")
+    folder = tmp_path / "home" / "audit"
+    text = "".join(path.read_text() for path in files_in(folder))
+
+    kinds = [line["kind"] for line in reversed(told)]
+    assert {"start", "process", "call", "refusal", "change"} <= set(kinds)
+    made = next(line for line in told if line.get("path") == "/api/v1/users" and line["kind"] == "change")
+    assert (made["who"], made["method"]) == ({"role": "admin"}, "POST")
+    assert [line["status"] for line in told if line["kind"] == "refusal"] == [403, 401]
+    second, first = page["lines"] + rest["lines"]
+    assert (first["who"]["user"], first["server"], first["outcome"]) == ("ana", "till", "answered")
+    assert first["arguments"] == second["arguments"]
+    assert any(line.get("what") == "configuration" for line in told)
+    assert "the secret" not in text
+    assert json.loads(text.splitlines()[0])["kind"] == "file"
+    assert verify(folder).problem == ""
