@@ -50,7 +50,7 @@ async def test_a_caller_that_hangs_up_cancels_its_call(
             leaving.cancel()
             await asyncio.gather(leaving, return_exceptions=True)
 
-            await until(lambda: told(log, "hang"), 1.0)
+            await until(lambda: told(log, "hang"))
             assert (await caller.call("echo", {"text": "free"})).text == "free"
 
 
@@ -68,7 +68,7 @@ async def test_a_call_that_is_withdrawn_is_cancelled_and_gets_no_answer(
             status = await caller.notify("notifications/cancelled", {"requestId": 77, "reason": "changed my mind"})
             heard = await withdrawn
 
-            await until(lambda: told(log, "hang"), 1.0)
+            await until(lambda: told(log, "hang"))
             assert (await caller.call("echo", {"text": "free"})).text == "free"
     assert status == 202
     assert heard.message == {}
@@ -103,7 +103,7 @@ async def test_a_call_that_timed_out_is_cancelled_and_frees_its_slot(
 
             heard = await caller.call("hang")
 
-            await until(lambda: told(log, "hang"), 1.0)
+            await until(lambda: told(log, "hang"))
             assert heard.error["code"] == -32001
             assert (await caller.call("echo", {"text": "free"})).text == "free"
 
@@ -126,7 +126,7 @@ async def test_progress_keeps_a_call_alive_up_to_the_maximum(
                 heard = await caller.request("tools/call", params)
             took = time.monotonic() - started
 
-            await until(lambda: told(log, "progress_forever"), 1.0)
+            await until(lambda: told(log, "progress_forever"))
             assert (await caller.call("echo", {"text": "free"})).text == "free"
     assert heard.error["code"] == -32001
     assert "1.2 s" in heard.error["message"]
@@ -154,7 +154,7 @@ async def test_a_caller_that_leaves_in_the_middle_of_progress_cancels_its_call_o
         leaving.cancel()
         await asyncio.gather(leaving, return_exceptions=True)
 
-        await until(lambda: told(log, "progress_forever"), 3.0)
+        await until(lambda: told(log, "progress_forever"))
         assert (await caller.call("echo", {"text": "free"})).text == "free"
 
 
@@ -168,7 +168,7 @@ async def test_ending_a_session_cancels_its_calls(tmp_path: Path, http: aiohttp.
         async with http.delete(opened.url, headers=caller.headers) as response:
             assert response.status == 200
 
-        await until(lambda: told(log, "hang"), 1.0)
+        await until(lambda: told(log, "hang"))
         await asyncio.gather(hanging, return_exceptions=True)
 
 

@@ -29,7 +29,7 @@ from tests.harness import (
 from trunkline.call.lanes import Lane
 
 CALLERS = 100
-CALLS = 200
+CALLS = 80
 SLOW_CALL = 30.0
 
 

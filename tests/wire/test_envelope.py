@@ -203,3 +203,33 @@ def test_no_bytes_of_a_caller_raise_anything_but_a_refusal(text: bytes) -> None:
         code = refused.code
 
     assert code in (-32700, -32600) or found.method or found.id
+
+
+_MEMBERS = {"jsonrpc": '"2.0"', "id": "1", "method": '"tools/call"', "params": '{"name": "ø"}'}
+
+
+@pytest.mark.parametrize("colon", [":", ": "])
+@pytest.mark.parametrize("comma", [",", ", ", " ,"])
+@pytest.mark.parametrize("order", [("jsonrpc", "id", "method", "params"), ("method", "params", "jsonrpc", "id")])
+def test_a_request_is_read_alike_in_every_style_and_no_member_can_hide_in_one(
+    colon: str, comma: str, order: tuple[str, ...]
+) -> None:
+    def written(names: tuple[str, ...], **other: str) -> bytes:
+        members = {**_MEMBERS, **other}
+        return ("{" + comma.join(f'"{name}"{colon}{members[name]}' for name in names) + "}").encode()
+
+    read = read_caller_message(written(order))
+
+    assert (read.id, read.method, read.params) == (b"1", "tools/call", '{"name": "ø"}'.encode())
+    for wrong in (
+        *(written((*order, name)) for name in order),
+        *(written((name, *order), **{name: '"x"'}) for name in order),
+        written((*order, "Id"), Id="2"),
+        written(order, jsonrpc='"1.0"'),
+        written(order, id="1.5"),
+        written(order, method='""'),
+        written(order, params="[]"),
+        written(order).replace("ø".encode(), b"\xf8"),
+    ):
+        with pytest.raises(RefusedError):
+            read_caller_message(wrong)
