@@ -43,7 +43,7 @@ locktools: $(VENV)/dev.done
 	$(NPM) --prefix .tools/lock install --package-lock-only --omit-lockfile-registry-resolved
 	@$(BIN)/node -e '$(UNFUNDED)' > tests/real/package-lock.json
 
-CONSOLE_PARTS := preact@11.2.0 htm@3.1.1 @preact/signals@2.11.4 @preact/signals-core uplot@1.6.32 esbuild@0.28.2
+CONSOLE_PARTS := preact@11.2.0 htm@3.1.1 @preact/signals@2.11.4 @preact/signals-core esbuild@0.28.2
 VENDORED := src/trunkline/gateway/console/vendor
 BUNDLE := .tools/vendor/node_modules/.bin/esbuild --bundle --format=esm --minify --target=es2022 --legal-comments=none --log-level=warning
 
@@ -54,10 +54,8 @@ vendor: $(VENV)/dev.done  ## bundle what the console is made with; the outcome i
 	@printf '%s\n' 'import { h } from "preact"; import htm from "htm"; export const html = htm.bind(h);' \
 		'export { h, render, Fragment } from "preact"; export { useEffect, useRef, useState } from "preact/hooks";' \
 		'export { signal, computed, effect, batch } from "@preact/signals";' > .tools/vendor/page.js
-	@echo 'export { default } from "uplot";' > .tools/vendor/chart.js
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(BUNDLE) .tools/vendor/page.js --outfile=$(VENDORED)/preact.js
-	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(BUNDLE) .tools/vendor/chart.js --outfile=$(VENDORED)/uplot.js
-	@for part in preact htm @preact/signals @preact/signals-core uplot; do \
+	@for part in preact htm @preact/signals @preact/signals-core; do \
 		$(BIN)/node -p "const one = require('./.tools/vendor/node_modules/$$part/package.json'); one.name + ' ' + one.version"; \
 		echo; cat .tools/vendor/node_modules/$$part/LICENSE; echo; done > $(VENDORED)/LICENSES.txt
-	@cd $(VENDORED) && sha256sum LICENSES.txt preact.js uplot.js > SHA256SUMS && cat SHA256SUMS
+	@cd $(VENDORED) && sha256sum LICENSES.txt preact.js > SHA256SUMS && cat SHA256SUMS

@@ -1,49 +1,36 @@
-// Lines over time. Drawn on a canvas, with the same figures in words for those who do not see it.
-import uPlot from "./vendor/uplot.js";
-import { html, useEffect, useRef } from "./vendor/preact.js";
+// Lines over time, with the same figures in words for those who do not see them.
+import { html, useState } from "./vendor/preact.js";
+import { clock } from "./ui.js";
 
-/** `lines` are `{label, values, color (a custom property), fill}`; `format` puts a value into words. */
-export default function Chart({ times, lines, format, label }) {
-  const box = useRef(null);
-  useEffect(() => {
-    const place = box.current; // gone from `box` before what is below ends
-    let plot = null;
-    const draw = () => {
-      plot?.destroy();
-      plot = new uPlot(options(place, lines, format), [times, ...lines.map((line) => line.values)], place);
-    };
-    draw();
-    const sized = new ResizeObserver(() => plot.setSize({ width: place.clientWidth, height: HEIGHT }));
-    sized.observe(place);
-    const looks = matchMedia("(prefers-color-scheme: dark)");
-    looks.addEventListener("change", draw);
-    const themed = new MutationObserver(draw);
-    themed.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
-    return () => { sized.disconnect(); themed.disconnect(); looks.removeEventListener("change", draw); plot.destroy(); };
-  }, [times, lines]);
-  const told = lines.map((line) => `${line.label}: ${format(lastOf(line.values))}, at most ${format(Math.max(0, ...line.values.filter((one) => one != null)))}`);
-  return html`<div class="chart" role="img" aria-label=${`${label}. ${told.join("; ")}.`} ref=${box}></div>`;
+/** `lines` are `{label, values, kind}`, with `null` where nothing was; `format` puts a value into words. */
+export function Chart({ times, lines, format, label }) {
+  const [at, point] = useState(null);
+  const most = Math.max(0, ...lines.flatMap((line) => line.values));
+  const top = niceAbove(most);
+  const told = lines.map((line) => `${line.label}: ${format(lastOf(line.values))}, at most ${format(Math.max(0, ...line.values))}`);
+  const move = (event) => {
+    const { left, width } = event.currentTarget.getBoundingClientRect();
+    point(Math.max(0, Math.min(times.length - 1, Math.round(((event.clientX - left) / width) * (times.length - 1)))));
+  };
+  const here = at == null ? null : Math.min(at, times.length - 1);
+  return html`<div class="chart"><div class="plot" role="img" aria-label=${`${label}. ${told.join("; ")}.`} onPointerMove=${move} onPointerLeave=${() => point(null)}>
+      <span class="top">${format(top)}</span>
+      <svg class="lines" viewBox="0 0 100 100" preserveAspectRatio="none" aria-hidden="true">
+        ${lines.map((line) => html`<g key=${line.label} class=${line.kind}>${line.fill && html`<path class="area" d=${areaOf(line.values, top)} />`}<path class=${points(line.values, top).length === 1 ? "dot" : ""} d=${pathOf(line.values, top)} /></g>`)}
+        ${here != null && html`<path class="here" d=${`M${x(here, times)} 0V100`} />`}
+      </svg></div>
+    <p class="times quiet" aria-hidden="true">${here == null ? html`<span>${clock(times[0])}</span><span>now</span>` : html`<span>${clock(times[here])}</span><span>${lines.map((line) => (line.values[here] == null ? "–" : format(line.values[here]))).join(" · ")}</span>`}</p></div>`;
 }
 
-const HEIGHT = 132;
+const x = (index, all) => ((index / Math.max(1, all.length - 1)) * 100).toFixed(2);
 const lastOf = (values) => values.findLast((one) => one != null) ?? 0;
+const points = (values, top) => values.flatMap((one, index) => (one == null ? [] : [`${x(index, values)} ${(100 - (one / top) * 100).toFixed(2)}`]));
+const pathOf = (values, top) => { const all = points(values, top); return all.length === 1 ? `M${all[0]}h.01` : all.length ? `M${all.join("L")}` : ""; };
+const areaOf = (values, top) => `M0 100L${points(values, top).join("L")}L100 100Z`;
 
-function options(box, lines, format) {
-  const style = getComputedStyle(box);
-  const color = (name) => style.getPropertyValue(name).trim();
-  const font = `11px ${style.fontFamily}`;
-  const axis = { stroke: color("--quiet"), font, ticks: { show: false } };
-  return {
-    width: box.clientWidth, height: HEIGHT, padding: [8, 4, 0, 0], legend: { show: false },
-    cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
-    scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.12 : 1] } },
-    axes: [
-      { ...axis, grid: { show: false }, space: 64, size: 26, values: (_, splits) => splits.map((at) => new Date(at * 1000).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" })) },
-      { ...axis, grid: { stroke: color("--line"), width: 1 }, size: 46, space: 34, values: (_, splits) => splits.map(format) },
-    ],
-    series: [{}, ...lines.map((line) => ({
-      label: line.label, stroke: color(line.color), width: 1.6, spanGaps: true, points: { show: false },
-      fill: line.fill ? color(line.color) + "22" : undefined,
-    }))],
-  };
+/** The next round number: 1, 2 or 5 times a power of ten. */
+function niceAbove(value) {
+  if (!(value > 0)) return 1;
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 5, 10].map((one) => one * power).find((one) => one >= value);
 }

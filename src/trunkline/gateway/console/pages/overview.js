@@ -1,5 +1,6 @@
 // What needs you, how it goes, and the address to give to clients.
-import { html, useEffect, useState } from "../vendor/preact.js";
+import { html, useState } from "../vendor/preact.js";
+import { Chart } from "../chart.js";
 import { me, useData } from "../api.js";
 import { Button, Card, Code, Copy, Icon, Loaded, Page, Select, State, Tabs, duration, number, plural } from "../ui.js";
 
@@ -56,16 +57,12 @@ function Needs({ servers }) {
 
 function Figures({ range, stats }) {
   const series = useData(`series?range=${range}`, { on: ["call"], often: 1500 });
-  const [Chart, setChart] = useState(null);
   const data = series.data;
-  // A phone shows the figures alone, and need not load what draws the lines.
-  const draws = Boolean(data) && matchMedia("(min-width: 761px)").matches;
-  useEffect(() => { if (draws) import("../chart.js").then((module) => setChart(() => module.default)); }, [draws]);
   const lines = data && linesOf(data);
   const figures = figuresOf(data, stats);
   return html`<div class="figures">${figures.map(({ title, value, note, name, format }) => html`<section class="card figure" key=${title} aria-label=${title}>
     <h2>${title}</h2><p class="big">${value}</p><p class="quiet">${note}</p>
-    ${draws && (Chart ? html`<${Chart} label=${title} times=${lines.times} lines=${lines[name]} format=${format} />` : html`<div class="chart"></div>`)}
+    ${data && html`<${Chart} label=${title} times=${lines.times} lines=${lines[name]} format=${format} />`}
   </section>`)}</div>`;
 }
 
@@ -75,10 +72,10 @@ function linesOf(data) {
   const where = (values) => values.map((one, index) => (data.calls[index] ? one : null)); // no calls took no time
   const lines = {
     times: data.calls.map((_, index) => data.from + index * data.step),
-    calls: [{ label: "Calls", values: data.calls, color: "--accent", fill: true }],
-    errors: [{ label: "Errors", values: data.errors, color: "--bad", fill: true }],
-    latency: [{ label: "Half within", values: where(data.p50), color: "--accent" }, { label: "95 % within", values: where(data.p95), color: "--warn" }],
-    saved: [{ label: "Tokens saved", values: data.saved, color: "--ok", fill: true }],
+    calls: [{ label: "Calls", values: data.calls, kind: "accent", fill: true }],
+    errors: [{ label: "Errors", values: data.errors, kind: "bad", fill: true }],
+    latency: [{ label: "Half within", values: where(data.p50), kind: "accent" }, { label: "95 % within", values: where(data.p95), kind: "warn" }],
+    saved: [{ label: "Tokens saved", values: data.saved, kind: "ok", fill: true }],
   };
   made.set(data, lines);
   return lines;
@@ -90,12 +87,12 @@ function figuresOf(data, stats) {
   const errors = data ? sum(data.errors) : stats && stats.failures + stats.tool_errors;
   const share = calls ? `${((errors / calls) * 100).toFixed(errors && errors / calls < 0.1 ? 1 : 0)} % of calls` : "No calls yet";
   const since = data ? "" : stats ? `since the start, ${duration(stats.seconds)} ago` : "";
-  const whole = (value) => (Number.isInteger(value) ? number(value) : "");
+  
   return [
-    { title: "Calls", value: number(calls), note: stats?.in_flight ? `${number(stats.in_flight)} under way` : since || "None under way", name: "calls", format: whole },
-    { title: "Errors", value: number(errors), note: share, name: "errors", format: whole },
+    { title: "Calls", value: number(calls), note: stats?.in_flight ? `${number(stats.in_flight)} under way` : since || "None under way", name: "calls", format: number },
+    { title: "Errors", value: number(errors), note: share, name: "errors", format: number },
     { title: "Time of a call", value: duration(stats?.calls ? stats.p50_seconds : null), note: stats?.calls ? `95 % within ${duration(stats.p95_seconds)}` : "No calls yet", name: "latency", format: duration },
-    { title: "Tokens saved", value: number(data ? sum(data.saved) : stats?.tokens.saved), note: "of tool definitions and results", name: "saved", format: whole },
+    { title: "Tokens saved", value: number(data ? sum(data.saved) : stats?.tokens.saved), note: "of tool definitions and results", name: "saved", format: number },
   ];
 }
 
