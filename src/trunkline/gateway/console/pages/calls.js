@@ -5,10 +5,9 @@ import { Button, Empty, Loaded, Page, Pager, Select, State, Table, When, duratio
 
 const OUTCOMES = ["answered", "tool-error", "failed", "refused", "cancelled", "asked", "running"];
 const SINCE = [["", "Any time"], ["900", "15 minutes"], ["3600", "1 hour"], ["86400", "1 day"], ["604800", "1 week"]];
-const LASTED = [["", "Any duration"], ["0.1", "100 ms or more"], ["1", "1 s or more"], ["10", "10 s or more"]];
 
 export default function Calls({ search }) {
-  const [wanted, set] = useState({ server: "", tool: "", user: "", outcome: "", since: "", slower: "", program: "", ...search });
+  const [wanted, set] = useState({ server: "", tool: "", user: "", outcome: "", since: "", ...search });
   const put = (name) => (value) => set({ ...wanted, [name]: value });
   const servers = useData("servers").data?.servers ?? [];
   const settled = useSettled(wanted, 250);
@@ -22,7 +21,6 @@ export default function Calls({ search }) {
       <${Select} label="Server" value=${wanted.server} onPick=${put("server")} options=${[["", "Any server"], ...servers.map((one) => [one.name, one.name])]} />
       ${text("tool", "Tool")}${isAdmin() && text("user", "User")}
       <${Select} label="Outcome" value=${wanted.outcome} onPick=${put("outcome")} options=${[["", "Any outcome"], ...OUTCOMES.map((one) => [one, one])]} />
-      <${Select} label="Duration" value=${wanted.slower} onPick=${put("slower")} options=${LASTED} />
       <${Select} label="Since" value=${wanted.since} onPick=${put("since")} options=${SINCE} />
       ${filtered && html`<${Button} kind="small plain" icon="close" onClick=${() => set(Object.fromEntries(Object.keys(wanted).map((name) => [name, ""])))}>Clear<//>`}
     </div>

@@ -1,14 +1,15 @@
 // Programs over tools that run, wait or ran.
 import { html } from "../vendor/preact.js";
 import { api, isAdmin, part, useData } from "../api.js";
-import { Button, Card, Code, Empty, Loaded, Page, Problem, State, When, duration, plural, say } from "../ui.js";
+import { Button, Card, Chip, Code, Empty, Loaded, Page, Problem, State, When, duration, plural, say } from "../ui.js";
 
 export default function Programs() {
   const programs = useData("programs", { on: ["program", "call"], often: 800 });
   const stop = (one) => async () => { await api("DELETE", `programs/${part(one.id)}`); say("It was stopped."); programs.reload(); };
   return html`<${Page} title="Programs" lead="Code that models wrote over tools, run in a sandbox.">
     <${Loaded} from=${programs}>${({ programs: all }) => (all.length ? all.map((one) => html`<${Card} key=${one.id} title=${html`<${State} is=${one.state} />`} lead=${html`${isAdmin() && one.user ? `${one.user} · ` : ""}<${When} at=${one.started} /> · ${duration(one.seconds)} · ${plural(one.calls ?? 0, "call")}`}
-        actions=${html`<a class="button small" href=${`#/calls?program=${encodeURIComponent(one.id)}`}>Its calls</a>${one.waits_for && html`<a class="button small primary" href="#/questions">Answer</a>`}${["running", "waiting"].includes(one.state) && html`<${Button} kind="small danger" onClick=${stop(one)}>Stop<//>`}`}>
+        actions=${html`${one.state === "waiting" && html`<a class="button small primary" href="#/questions">Answer</a>`}${["running", "waiting"].includes(one.state) && html`<${Button} kind="small danger" onClick=${stop(one)}>Stop<//>`}`}>
+        ${one.tools?.length > 0 && html`<p class="chips">${one.tools.map((name, index) => html`<${Chip} key=${index}>${name}<//>`)}</p>`}
         ${one.error && html`<${Problem} error=${{ message: typeof one.error === "string" ? one.error : one.error.message }} />`}
         ${one.code && html`<details><summary>Its code</summary><${Code} text=${one.code} label="Code of the program" /></details>`}<//>`)
       : html`<${Empty} title="No programs run">A model that writes code over tools has it run here, where you can watch and stop it.<//>`)}<//>
