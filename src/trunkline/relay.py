@@ -110,8 +110,7 @@ class Relay:
         self.finding = Finding(lambda: self.config, callers, lambda: self.snapshot, tasks)
         """Finds tools for callers, and learns from what they call."""
         self.find, self.keep_index = self.finding.find, self.finding.keep_index
-        self._hearers: list[Heard] = []
-        self._followers: list[Callable[[Snapshot], None]] = []
+        self._hearers, self._followers = list[Heard](), list[Callable[[Snapshot], None]]()
         self.history = History(config.home / "history", tasks=tasks)
         """How the servers' tools changed, across restarts."""
         self.middlewares: list[ToolMiddleware] = []
@@ -287,7 +286,7 @@ class Relay:
         registered, said = self.tenants.everybodys(config), self.config.tools
         self._added = {**registered, **self._mounted}
         config = dataclasses.replace(config, servers={**registered, **own, **self._mounted})
-        wanted = {name: spec for name, spec in config.servers.items() if spec.enabled}
+        wanted = {name: spec for name, spec in config.servers.items() if self.tenants.is_on(spec)}
         left = await self._fleet.dismiss(wanted)
         for name in left:
             self.tallies.forget(name)
@@ -441,6 +440,7 @@ async def open_relay(config: Config, edge: Edge, tenancy: Tenancy) -> AsyncGener
         async with open_pool(relay.events(), tenancy.sign_ins.authorize) as pool:
             relay.recording.start(tasks, tenancy)
             relay.attach(pool)
+            await relay.tenants.look_at_switches()
             await relay.apply(config)
             await relay.start()
             try:

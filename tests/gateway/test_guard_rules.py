@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from trunkline.config.exposure import check_exposure, is_loopback
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import ConfigError, RefusedError
 from trunkline.gateway import guard as guards
-from trunkline.gateway.guard import Guard, check_exposure, is_loopback
+from trunkline.gateway.guard import Guard
 from trunkline.gateway.request import Request
 from trunkline.storage.store import Store
 from trunkline.tenancy.issuers import Issuers

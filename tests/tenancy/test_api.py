@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import jsonschema
@@ -22,6 +23,8 @@ from trunkline import CredentialRefused
 from trunkline.control.pins import Waiting
 from trunkline.gateway.api.routes import PATH, Route
 from trunkline.gateway.serve import Gateway
+from trunkline.identity import Scope
+from trunkline.model import Call, Question
 
 __all__ = ["endpoint"]
 
@@ -39,6 +42,10 @@ FITTING: dict[str, Json] = {
     "WantedCall": {"arguments": {}},
     "Decision": {},
     "WantedSession": {"key": "x"},
+    "WantedCheck": {"url": "http://127.0.0.1:1/mcp"},
+    "WantedAnswer": {"action": "decline"},
+    "WantedInstall": {},
+    "WantedImport": {},
 }
 """A body of each type that is taken."""
 
@@ -117,7 +124,8 @@ async def test_what_is_answered_is_as_described(
 
         async def check(asks: Admin, method: str, route: str, body: Json | None = None, query: str = "") -> Any:
             named = {"users": "ana", "servers": "far", "tools": "one__read_note", "discovery": "sea"}
-            names = {"name": named.get(route.split("/")[0], ""), "server": "far"}
+            named |= {"registry": "github"}
+            names = {"name": named.get(route.split("/")[0], ""), "server": "far", "client": "cursor"}
             if route.endswith("/login") or route.startswith("connections"):
                 names = {"name": "git", "server": "git"}
             path = route.format(**names, tool="read_note", id=key_id if route.startswith("keys") else "t1")
@@ -128,7 +136,7 @@ async def test_what_is_answered_is_as_described(
             if status != 204:
                 schema = {**promised["content"]["application/json"]["schema"], "components": told["components"]}
                 jsonschema.validate(answer, schema)
-                unknown = answer.keys() - schema.get("properties", answer).keys() - {"total", "cache"}
+                unknown = answer.keys() - schema.get("properties", answer).keys() - {"total", "cache", "unreached"}
                 assert not unknown
             checked.add((method, route))
             return answer
@@ -151,6 +159,18 @@ async def test_what_is_answered_is_as_described(
         assert done == {"state": "signed-in"}
         assert (await check(own, "POST", "servers/{name}/login")) == {"state": "signed-in"}
         assert [one["server"] for one in (await check(own, "GET", "connections"))["connections"]] == ["git"]
+        for action in ("restart", "disable", "enable", "doctor"):
+            await check(own, "POST", f"servers/{{name}}/{action}")
+        await check(own, "GET", "servers/{name}/log", query="?lines=3")
+        await check(own, "POST", "servers/check", {"url": far.url})
+        await check(own, "POST", "registry/{name}/install", {"values": {"GITHUB_PERSONAL_ACCESS_TOKEN": "x"}})
+        await check(admin, "POST", "clients/{client}/import", {"servers": ["x"]})
+        scope = Scope(user="ana", joined=round((await own("GET", "users/ana"))[1]["created"] * 1000))
+        call, asks = Call("tools/call", "one__read_note", {}, scope=scope), Question("elicitation/create", b"{}")
+        opened.app.questions.add(call, "one", asks, 60.0, lambda said: "")
+        [asked] = (await check(own, "GET", "questions"))["questions"]
+        assert (await own("POST", f"questions/{asked['id']}", {"action": "accept"}))[0] == 200
+        checked.add(("POST", "questions/{id}"))
         await check(own, "PUT", "threads/{id}", {"servers": ["one"], "overrides": {"limits": {"calls_per_hour": 3}}})
         await check(own, "POST", "threads/{id}/clone", {"id": "t2"})
         await check(own, "POST", "tools/{name}/call", {"arguments": {}})
@@ -158,7 +178,7 @@ async def test_what_is_answered_is_as_described(
         await check(admin, "POST", "users", {"name": "bob"})
         await check(admin, "PATCH", "users/{name}", {"limits": {"calls_per_hour": 30}})
         await check(admin, "POST", "discovery/{name}", {})
-        for route in ("discovery", "users", "users/{name}", "keys", "servers", "stats", "tools"):
+        for route in ("discovery", "users", "users/{name}", "keys", "servers", "stats", "tools", "registry", "clients"):
             await check(admin, "GET", route)
         for route in ("calls", "series", "usage", "audit"):
             await check(admin, "GET", route)
@@ -167,7 +187,8 @@ async def test_what_is_answered_is_as_described(
         for route in ("servers", "servers/{name}", "tools", "tools/{name}", "threads", "threads/{id}", "stats"):
             await check(own, "GET", route)
         await check(own, "GET", "tools", query="?q=read+a+note")
-        await check(own, "GET", "openapi.json")
+        for route in ("openapi.json", "profiles", "limits", "registry/{name}"):
+            await check(own, "GET", route)
         kept = opened.hub.relay.trust.kept("ana/far")
         for decision in ("reject", "approve"):
             kept.waiting["tools", "x"] = Waiting("held", b'{"name":"x"}', "0", 1.0)
@@ -192,7 +213,7 @@ async def test_a_body_that_does_not_fit_is_refused_with_words(tmp_path: Path, ht
             fields = route.body.__struct_fields__
             wrong: list[tuple[Any, str]] = [
                 ({**right, "surely_not": 1}, "surely_not"),
-                *(({**right, name: {"a": [None]}}, name) for name in fields if name not in ("arguments",)),
+                *(({**right, name: {"a": [None]}}, name) for name in fields if name not in ("arguments", "content")),
                 ([], "array"),
             ]
             for body, words in wrong:
@@ -321,6 +342,54 @@ async def test_of_another_users_things_nothing_is_seen_or_changed_on_any_route(
             opened.url.removesuffix("mcp") + "readyz", headers={"authorization": f"Bearer {key}"}
         ) as ready:
             assert "hers" not in await ready.text()
+
+
+@pytest.mark.parametrize("who", ["nobody", "reader", "member", "admin"])
+async def test_no_route_leads_from_a_request_to_a_command(
+    tmp_path: Path, http: aiohttp.ClientSession, who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canary, home = tmp_path / "canary", tmp_path / "person"
+    command: Json = {"command": "/bin/sh", "args": ["-c", f"touch {canary}"]}
+    (home / ".cursor").mkdir(parents=True)
+    (home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": {"x": command, "evil": command}}))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("TRUNKLINE_OFFLINE", "1")
+    async with open_house(tmp_path / "house", http) as (opened, admin):
+        key = await admin.key("eve")
+        await admin("PATCH", "users/eve", {"role": who if who != "nobody" else "member"})
+        eve = Admin(opened, http, "no-key" if who == "nobody" else key)
+        url = "http://127.0.0.1:1/mcp"
+        await eve("POST", "servers", {"name": "x", "url": url, **({"scope": "app"} if who == "admin" else {})})
+        planted: list[Json] = [
+            {**command, "name": "evil"},
+            {"name": "evil", "url": f"$(touch {canary})", "cwd": "/", "env": {"PATH": f"; touch {canary}"}},
+            {"values": {"path": f"; touch {canary}", "directories": f"$(touch {canary})"}, "name": "evil"},
+            {"arguments": command},
+            {"servers": ["evil"]},
+        ]
+        for route in opened.app.api.routes:
+            if route.path in ("openapi.json", "session"):
+                continue
+            for name in ("x", "evil", "filesystem", f"; touch {canary}"):
+                path = quote_names(at(route, name=name, client="cursor", server=name, id=name, tool=name))
+                bodies: list[Json | None] = [None]
+                if route.body is not None:
+                    fields, right = route.body.__struct_fields__, FITTING[route.body.__name__]
+                    bodies = [{**right, **{key: one[key] for key in one if key in fields}} for one in planted]
+                    bodies += [{**right, **one} for one in planted]
+                for body in bodies:
+                    status, _ = await eve(route.method, path, body)
+                    assert status < 500 or status in (502, 504), (route, body)
+                    if who == "nobody" and not route.public:
+                        assert status == 401, route
+        started = [name for name in opened.hub.relay.config.servers if opened.hub.relay.config.servers[name].command]
+
+    assert not canary.exists()
+    assert started == []
+
+
+def quote_names(path: str) -> str:
+    return quote(path, safe="/%")
 
 
 async def everything(admin: Admin, ana: Admin) -> list[Any]:

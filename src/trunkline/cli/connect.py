@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from trunkline.cli.console import agrees, can_ask, print_json, print_table, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file
-from trunkline.clients.client import CLIENTS, Around, Client, Place, places, target
+from trunkline.clients.client import CLIENTS, Around, Client, Place, here, places, target
 from trunkline.clients.connection import Change, address_of, difference, gateway_url, own_entry, plan, taken_back
 from trunkline.clients.document import Document
 from trunkline.clients.file import Backup, backups, changed_since, check_writable, look, restore, settle, write
@@ -256,12 +256,6 @@ class Ours:
             return [gateway_url(self.config.gateway)]
         except ConfigError:
             return []
-
-
-def here() -> Around:
-    """This machine, this user, this folder."""
-    home = os.environ.get("HOME") or os.environ.get("USERPROFILE") or "~"
-    return Around(Path(home).expanduser(), Path.cwd(), os.environ, sys.platform)
 
 
 def ours(options: argparse.Namespace) -> Ours:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from trunkline.cli.connect import here
 from trunkline.cli.console import agrees, can_ask, print_json, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file, run
+from trunkline.clients.client import here
 from trunkline.clients.secret import printable
 from trunkline.doctor.diagnosis import Case, Diagnosis, diagnose
 from trunkline.doctor.finding import Finding, Severity, apply

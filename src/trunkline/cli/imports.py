@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trunkline.cli.connect import Ours, check_clients, here, ours
+from trunkline.cli.connect import Ours, check_clients, ours
 from trunkline.cli.console import agrees, ask, can_ask, chosen, counted, print_json, print_table, say
 from trunkline.cli.main import Commands
 from trunkline.cli.tokens import Cost, Weight, weigh
-from trunkline.clients.client import CLIENTS
+from trunkline.clients.client import CLIENTS, here
 from trunkline.clients.secret import (
     Moved,
     holds_secret,

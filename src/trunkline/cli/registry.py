@@ -20,7 +20,11 @@ from trunkline.install.manifests.manifest import Variable
 from trunkline.install.marketplace.client import OFFLINE, MCPRegistryClient, RegistryUnreached
 from trunkline.install.marketplace.entry import RegistryEntry
 from trunkline.install.marketplace.install import Installer, command_line
-from trunkline.install.marketplace.options import MCPRegistryClientConfig, RegistryConfig, RegistrySearchOptions
+from trunkline.install.marketplace.options import (
+    MCPRegistryClientConfig,
+    RegistrySearchOptions,
+    configured_registries,
+)
 from trunkline.install.marketplace.server_json import get_all_well_known_servers
 
 _EXAMPLES = """examples:
@@ -63,7 +67,10 @@ def client_for(options: argparse.Namespace) -> MCPRegistryClient:
     """A client that asks whom the configuration names; a registry that is not reached is told in one line."""
     path = config_file(options)
     config = load(path, env=os.environ) if path else Config()
-    client = MCPRegistryClient(MCPRegistryClientConfig(_registries(config)), home=config.home)
+    registries, problems = configured_registries(config)
+    for problem in problems:
+        say(f"Note: {problem}")
+    client = MCPRegistryClient(MCPRegistryClientConfig(registries), home=config.home)
     client.on(RegistryUnreached, lambda event: say(f"Note: {event.reason} What is known here is shown."))
     return client
 
@@ -81,21 +88,6 @@ def find_entry(client: MCPRegistryClient, id: str, version: str = "latest") -> R
     close = difflib.get_close_matches(id, known, 1)
     hint = f"Did you mean {close[0]!r}?" if close else f"Look for it: trunkline registry search {id}"
     raise UnknownNameError(f"There is no server {id!r} in the catalogue.", hint=hint)
-
-
-def _registries(config: Config) -> tuple[RegistryConfig, ...]:
-    found: list[RegistryConfig] = []
-    specs = dict(config.registries)
-    official = specs.pop("official", None)
-    if official is None:
-        found.append(RegistryConfig("official"))
-    for spec in ([official] if official else []) + list(specs.values()):
-        if spec.problem:
-            say(f"Note: registry {spec.name!r} is not asked: {spec.problem}")
-        elif spec.enabled:
-            kind = "official" if spec is official else "custom"
-            found.append(RegistryConfig(kind, spec.url, spec.token, whole=spec.whole, name=spec.name))
-    return tuple(found)
 
 
 def _add_filters(parser: argparse.ArgumentParser, *, limit: int) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +45,12 @@ class Around:
         if self.platform == "win32":
             return self.applications
         return Path(self.env.get("XDG_CONFIG_HOME") or self.home / ".config")
+
+
+def here() -> Around:
+    """This machine, this user, this folder."""
+    home = os.environ.get("HOME") or os.environ.get("USERPROFILE") or "~"
+    return Around(Path(home).expanduser(), Path.cwd(), os.environ, sys.platform)
 
 
 @dataclass(frozen=True)

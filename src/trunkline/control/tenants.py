@@ -15,7 +15,7 @@ from trunkline.control.fleet import Fleet
 from trunkline.control.item import overruled
 from trunkline.control.list_store import file_name, forget_files, owned_files
 from trunkline.control.registry import NOTHING_YET, Registry
-from trunkline.errors import ConfigError
+from trunkline.errors import ConfigError, NotFoundError
 from trunkline.events import Emitter, Event
 from trunkline.identity import server_id
 from trunkline.storage.store import Change
@@ -57,6 +57,7 @@ class Tenants:
         self._servers, self._fleet, self._registry, self._config, self._apply = servers, fleet, registry, config, apply
         self._home = config().home
         self._everybodys: dict[str, ServerSpec] = {}
+        self._switches: dict[str, bool] = {}
         self._events = Emitter(ServerRegistered, ServerUnregistered)
         self.on, self.off = self._events.on, self._events.off
         self._here: OrderedDict[str, float] = OrderedDict()
@@ -74,6 +75,38 @@ class Tenants:
     def everybodys(self, config: Config) -> dict[str, ServerSpec]:
         """The servers that were registered for all, as a configuration would have them."""
         return {name: overruled(spec, config.tools) for name, spec in self._everybodys.items()}
+
+    def is_on(self, spec: ServerSpec) -> bool:
+        """Whether one of everybody's servers is to run: as was said last, at run time or in the file."""
+        return self._switches.get(spec.name, spec.enabled)
+
+    async def look_at_switches(self) -> None:
+        """Know what is switched off, so that it is not even started."""
+        self._switches = await self._servers.switches()
+
+    async def switch(self, name: str, *, user: str = "", on: bool) -> None:
+        """Have a server run, or not, until somebody says otherwise; the configuration's file stays as it is."""
+        if user or name in self._everybodys:
+            wanted, version = await self._servers.wanted(user, name)
+            await self._servers.put({**wanted, "name": name, "enabled": on}, user=user, version=version)
+        else:
+            await self._servers.switch(name, on=on)
+        await self.change(user)
+
+    def spec_of(self, server: str) -> ServerSpec | None:
+        """How a server is configured that runs, or that the configuration has; users' while they run."""
+        return self._fleet.specs.get(server) or self._config().servers.get(server)
+
+    async def restart(self, server: str, patience: float) -> None:
+        """End a server, and begin with it anew; waits a moment for it."""
+        spec = self._fleet.specs.get(server)
+        if spec is None:
+            raise NotFoundError(f"Server {server!r} does not run.", hint="Switch it on.")
+        await self._fleet.end([server])
+        if server not in self._fleet.specs:  # else a change of the configuration began with it meanwhile
+            self._fleet.begin({server: spec})
+        await self._fleet.ready(patience, [server])
+        await self._registry.published()
 
     async def begin(self, user: str) -> None:
         """Have a user's own servers run, and wait for none of them: the user is here once each was tried."""
@@ -129,7 +162,7 @@ class Tenants:
             owners = {"", *self._names}
             await self._tidy_all()
         else:
-            owners = {change.owner for change in changes if change.noun == "server"}
+            owners = {change.owner for change in changes if change.noun in ("server", "switch")}
         for owner in owners:
             await self.change(owner)
 
@@ -137,6 +170,7 @@ class Tenants:
         """A user's servers were changed, or with an empty name everybody's: have those run that there are now."""
         if not user:
             self._everybodys = {one.spec.name: one.spec for one in await self._servers.of("")}
+            await self.look_at_switches()
             await self._apply()
             return
         if self._here.pop(user, None) is not None or user in self._names:

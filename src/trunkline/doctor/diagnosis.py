@@ -24,7 +24,7 @@ from trunkline.doctor.start import explain_start, prints
 from trunkline.doctor.unreachable import explain_connection
 from trunkline.doctor.watch import WatchingWarden
 from trunkline.doctor.words import scrubbed
-from trunkline.errors import ConfigError, TrunklineError
+from trunkline.errors import AuthorizationNeededError, ConfigError, TrunklineError
 from trunkline.model import Answer, Kind, ServerView, State
 from trunkline.tasks import open_tasks
 from trunkline.upstream.authorization import nobodys
@@ -235,6 +235,10 @@ class Room:
             return Finding("TL105", error.message, error.hint or "Write another.", server=spec.name)
         if spec.kind == "stdio":
             return explain_start(spec, error, self.warden.witness(spec.name))
+        if spec.public_only:
+            # Who may not reach everything is not told by a closer look what is there.
+            code = "TL311" if isinstance(error, AuthorizationNeededError) else "TL303"
+            return Finding(code, error.message, error.hint or "Look whether the address is right.", server=spec.name)
         found = await explain_connection(spec, error, self.now)
         return found or await explain_answer(spec, error, self.pool, self.file, min(self.timeout, 10.0))
 

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from trunkline.clients.secret import printable
+from trunkline.config.exposure import check_exposure, is_loopback
 from trunkline.config.options import Config, GatewayConfig
 from trunkline.config.server import ServerSpec, shown_url
 from trunkline.config.tenancy import IssuerSpec
@@ -24,7 +25,6 @@ from trunkline.control.pins import PinStore
 from trunkline.doctor.finding import Deletion, Finding, Folder, Mode, Severity
 from trunkline.doctor.watch import sockets_of, tcp_sockets
 from trunkline.errors import ConfigError, ProtocolError, TrunklineError
-from trunkline.gateway.guard import check_exposure, is_loopback
 from trunkline.sandbox.runtime import INSTALL, is_installed, prepare
 from trunkline.tenancy.issuer_keys import read_keys
 from trunkline.upstream.http1 import HttpClient, Origin, request_bytes

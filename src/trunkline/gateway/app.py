@@ -15,15 +15,20 @@ from trunkline.errors import RefusedError, StoreError, TokenRefusedError, Trunkl
 from trunkline.gateway import callback, edge_proxy, local_api, metrics, pages, resource
 from trunkline.gateway.api import (
     calls,
+    clients,
     connections,
     discovery,
     events,
     openapi,
     people,
     programs,
+    questions,
+    registry,
     review,
+    server_actions,
     servers,
     session,
+    settings,
     status,
     threads,
     tools,
@@ -41,6 +46,7 @@ from trunkline.gateway.mcp.errors import error_of, status_of
 from trunkline.gateway.mcp.legacy import LegacyEdge
 from trunkline.gateway.mcp.lists import Lists
 from trunkline.gateway.mcp.modern import ModernEdge
+from trunkline.gateway.mcp.open_questions import OpenQuestions
 from trunkline.gateway.mcp.sessions import Sessions
 from trunkline.gateway.mcp.subscribers import Subscribers
 from trunkline.gateway.pages import AnswerPages
@@ -109,9 +115,11 @@ class App:
         self.edge_proxy = EdgeProxy(lambda: relay.config.edge, doors.guard, self._let_in)
         self._subscribers = Subscribers(relay)
         lists = Lists(gateway.page_size, relay.savings)
-        self._asking = Asking(relay)
+        self.questions = OpenQuestions()
+        """What waits for people."""
+        self._asking = Asking(relay, tasks, self.questions)
         self._modern = ModernEdge(relay, lists, tasks, self._subscribers, self._asking)
-        self.legacy = LegacyEdge(relay, gateway, doors.sessions, lists, tasks, self._subscribers)
+        self.legacy = LegacyEdge(relay, gateway, doors.sessions, lists, tasks, self._subscribers, self.questions)
         self.events = events.Events(relay)
         """What is live, for whoever watches."""
         self._audit = RequestAudit(relay.recording)
@@ -120,13 +128,18 @@ class App:
             *status.routes(relay),
             *calls.routes(relay),
             *events.routes(self.events),
+            *server_actions.routes(relay),
             *servers.routes(relay),
             *connections.routes(relay),
             *discovery.routes(relay),
-            *tools.routes(relay, self._asking),
+            *registry.routes(relay),
+            *clients.routes(relay, doors.address),
+            *tools.routes(relay, self._asking, tasks),
+            *questions.routes(relay, self.questions),
             *review.routes(relay),
             *programs.routes(relay),
             *people.routes(relay.tenancy.people, self._known),
+            *settings.routes(relay, doors.address),
             *threads.routes(relay.tenancy.threads, lambda: relay.config),
         ]
         self.api = Api([*routes, openapi.route(routes)], self._audit)
@@ -157,7 +170,7 @@ class App:
             elif request.path.startswith(pages.PATH):
                 await self._pages(request)
             elif request.path.startswith(callback.PATH):
-                await callback.answer(self._relay.tenancy.sign_ins, self._guard.whose, request)
+                await callback.answer(self._relay.tenancy.sign_ins, self._guard.whose, self._cookies, request)
             elif request.path == local_api.PATH:
                 await self._local(request)
             elif request.path.startswith(API):

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from trunkline.errors import RefusedError
-from trunkline.gateway.cookie import cookies_of, set_cookie
+from trunkline.gateway.cookie import Cookies, cookies_of, set_cookie
 from trunkline.gateway.pages import PAGE, page_of
 from trunkline.gateway.request import JSON, Headers, Request
 from trunkline.identity import unit_name
@@ -23,10 +23,10 @@ Whose = Callable[[str], Awaitable[str | None]]
 """Gives the user of a key."""
 
 
-async def answer(sign_ins: SignIns, whose: Whose, request: Request) -> None:
+async def answer(sign_ins: SignIns, whose: Whose, cookies: Cookies, request: Request) -> None:
     """Begin or finish a sign-in, or say who we are. What is in the address is shown nowhere."""
     if request.path.startswith(GATE):
-        await _gate(sign_ins, whose, request)
+        await _gate(sign_ins, whose, cookies, request)
         return
     if request.path not in (CALLBACK, DOCUMENT):
         raise RefusedError("There is nothing here.", status=404, hint="MCP is at /mcp.")
@@ -46,7 +46,7 @@ async def answer(sign_ins: SignIns, whose: Whose, request: Request) -> None:
         request.answer(200, page_of("Signed in", "<p>You can close this page.</p>"), PAGE)
 
 
-async def _gate(sign_ins: SignIns, whose: Whose, request: Request) -> None:
+async def _gate(sign_ins: SignIns, whose: Whose, cookies: Cookies, request: Request) -> None:
     """Let the person pass whom a sign-in is for: who began it must be who finishes it."""
     found = await sign_ins.gate(request.path.removeprefix(GATE))
     if found is None:
@@ -57,9 +57,12 @@ async def _gate(sign_ins: SignIns, whose: Whose, request: Request) -> None:
         scheme, key = "bearer", dict(_pairs(request.body)).get("key", "")
     elif request.method != "GET":
         raise RefusedError(f"There is nothing to {request.method} here.", status=405)
-    if scheme.lower() != "bearer":
+    # Browsers send the cookie where a page of ours led here, and never where another's did.
+    known = await cookies.admit(request) if request.method == "GET" else None
+    signed_in = known is not None and known.scope.user == found.owner
+    if scheme.lower() != "bearer" and not signed_in:
         request.answer(200, _form(found), PAGE)
-    elif await whose(key.strip()) != found.owner:
+    elif not signed_in and await whose(key.strip()) != found.owner:
         request.answer(403, _form(found, "This is for somebody else, or the key is wrong."), PAGE)
     else:
         name, value = found.cookie

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trunkline.config.exposure import check_exposure
 from trunkline.config.options import Config
 from trunkline.config.reading import load
 from trunkline.config.secrets import Secrets
 from trunkline.errors import AddressTakenError, TrunklineError
 from trunkline.gateway.announcement import announced, digest_of
 from trunkline.gateway.app import App, Doors, open_app
-from trunkline.gateway.guard import check_exposure
 from trunkline.gateway.http import Server
 from trunkline.hub import Hub, open_hub
 from trunkline.tasks import open_tasks

@@ -13,7 +13,7 @@ from trunkline.config.options import SearchSection, SearchStrategy
 from trunkline.errors import ConfigError
 from trunkline.search.bm25 import Bm25Index
 from trunkline.search.calibrate import DEFAULT_MIN_SCORE
-from trunkline.search.index import Hit, Index, Only, Reason
+from trunkline.search.index import LEARNT, Hit, Index, Only, Reason
 from trunkline.search.regex import RegexIndex
 from trunkline.search.text import ToolText
 from trunkline.search.tokens import is_telling, terms
@@ -238,7 +238,7 @@ def _taught(hits: list[Hit], gained: Boost) -> list[Hit]:
         boost = gained(hit.key)
         if boost > 0.0:
             score = min(1.0, hit.score + boost)
-            hit = replace(hit, score=score, reasons=(*hit.reasons, Reason("(used lately)", (), boost / score)))
+            hit = replace(hit, score=score, reasons=(*hit.reasons, Reason(LEARNT, (), boost / score)))
         ranked.append((height + boost, hit))
     ranked.sort(key=lambda pair: -pair[0])
     return [hit for _, hit in ranked]

@@ -12,6 +12,10 @@ Only = Callable[[str], bool] | Collection[str] | None
 """Which keys may be found: those that a function says yes to, those of a collection, or all (`None`)."""
 
 
+MEANING, LEARNT = "(meaning)", "(used lately)"
+"""What stands in the place of a word where none speaks for a hit."""
+
+
 class Reason(NamedTuple):
     """One thing that speaks for a hit."""
 

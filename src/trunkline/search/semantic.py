@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from trunkline.search.arrays import Floats, np
 from trunkline.search.bm25 import Bm25Index
 from trunkline.search.calibrate import DEFAULT_MIN_SCORE, suited
-from trunkline.search.index import Hit, Index, Only, Reason, best
+from trunkline.search.index import MEANING, Hit, Index, Only, Reason, best
 from trunkline.search.text import ToolText
 from trunkline.search.vectors import Vectors
 
@@ -33,7 +33,7 @@ _GUESS = (0.15, 0.45)
 """How near a tool without a vector is thought to be: at least, and more for each unit of the words' evidence."""
 _NEIGHBOURS = 10
 _BLOCK = 128
-_MEANING = (Reason("(meaning)", ("description",), 1.0),)
+_MEANING = (Reason(MEANING, ("description",), 1.0),)
 
 
 class SemanticIndex:
@@ -248,7 +248,7 @@ class HybridIndex:
         share = meaning / (meaning + evidence) if meaning else 0.0
         spoken = self._words.reasons(query, key) if said is not None and share < 1.0 else ()
         words = [Reason(each.word, each.fields, each.share * (1.0 - share)) for each in spoken]
-        return (*words, Reason("(meaning)", ("description",), share)) if share else tuple(words)
+        return (*words, Reason(MEANING, ("description",), share)) if share else tuple(words)
 
 
 def described(tool: ToolText) -> str:

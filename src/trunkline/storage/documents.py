@@ -1,4 +1,4 @@
-"""What has an owner, a name and a version: servers that were registered, threads."""
+"""What has an owner, a name and a version: servers that were registered, threads, servers that are switched off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trunkline.storage.engine import Row, Session
 from trunkline.storage.people import find_user, no_user
 from trunkline.storage.store import Store, now
 
-Noun = Literal["server", "thread"]
+Noun = Literal["server", "thread", "switch"]
 
 
 @dataclass(frozen=True)

@@ -159,14 +159,28 @@ class Limiter:
 
     def used(self, scope: Scope) -> dict[str, dict[str, float]]:
         """What a caller used of each limit, and when it begins anew."""
-        now = self._clock()
         found: dict[str, dict[str, float]] = {}
         for place, most in self._plan(scope):
-            one = self._at(place, most, now)
-            left = one.left(now)
+            used, left, resets = self.state(place, most)
             name = f"thread.{place[2]}" if place[1] else place[2]
-            found[name] = {"limit": most, "used": one.amount, "left": max(0.0, left), "resets": one.since + one.period}
+            found[name] = {"limit": most, "used": used, "left": left, "resets": resets}
         return found
+
+    def plan(self, scope: Scope) -> Sequence[tuple[Place, float]]:
+        """What is limited for a caller, and how much of it there is."""
+        return self._plan(scope)
+
+    def places(self) -> dict[Place, float]:
+        """Everything of which somebody used something, and how much of it there is."""
+        return {place: one.most for place, one in self._spent.items() if one.most}
+
+    def state(self, place: Place, most: float) -> tuple[float, float, float]:
+        """What was used of a limit, what is left, and when it begins anew."""
+        now = self._clock()
+        one = self._spent.get(place) or _Spent(most, PERIODS[place[2]][0], now)
+        left = most - one.amount if now < one.since + one.period else most
+        begun = one.since if now < one.since + one.period else now
+        return most - left, max(0.0, left), begun + one.period
 
     def forget_user(self, user: str) -> None:
         """Somebody is gone, with what they used; their calls under way still count as running."""

@@ -107,6 +107,21 @@ class Servers:
             yield [server_id(owner, name) for owner, name in page]
             page = await documents.owned(await self._store(), "server", page[-1])
 
+    async def switches(self) -> dict[str, bool]:
+        """Servers of the configuration that were switched on or off since, whatever the file says."""
+        if not self._is_open():
+            return {}
+        found = await documents.of_owner(await self._store(), "switch", "")
+        return {one.name: bool(one.content.get("on")) for one in found}
+
+    async def switch(self, name: str, *, on: bool) -> None:
+        """Keep whether a server of the configuration runs."""
+        store = await self._store()
+        found = await documents.find(store, "switch", "", name)
+        kept = Document("switch", "", name, {"on": on}, version=found.version if found is not None else 0)
+        if await documents.put(store, kept) is None:
+            raise _changed(name)
+
     async def get(self, user: str, name: str) -> Registration:
         """One of them."""
         store, found = await self._find(user, name)

@@ -25,6 +25,10 @@ QUERY: dict[str, dict[str, Any]] = {
         "schema": {"type": "string", "enum": ["app", "user"]},
     },
     "q": {"description": "What the tools are to be for: those that fit best come first."},
+    "strategy": {
+        "description": "How to search; default is what the configuration says.",
+        "schema": {"type": "string", "enum": ["regex", "bm25", "semantic", "hybrid"]},
+    },
     "thread": {"description": "The thread in which they are wanted."},
     "server": {"description": "Those of one server alone."},
     "tool": {"description": "Those of one tool, by its server's name for it or the one that callers see."},
@@ -39,6 +43,10 @@ QUERY: dict[str, dict[str, Any]] = {
         "schema": {"type": "string", "enum": ["user", "server", "tool", "thread"], "default": "user"},
     },
     "kind": {"description": "Lines about one thing alone, such as `call`, `change`, `refusal`, `sign-in`, `process`."},
+    "lines": {
+        "description": "How many lines, the newest.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": 5000, "default": 200},
+    },
     "attempt": {"description": "The sign-in, as it was called when it was begun."},
 }
 """What may follow the `?`, on whichever route."""

@@ -13,10 +13,15 @@ import msgspec
 
 from trunkline.errors import (
     BusyError,
+    CancelledCallError,
     ConfigError,
     CredentialError,
+    HeldError,
+    InvalidArgumentsError,
+    ManifestError,
     NotFoundError,
     RefusedError,
+    ServerRefusedError,
     StoreError,
     TokenRefusedError,
     TrunklineError,
@@ -235,13 +240,15 @@ def status_of(error: TrunklineError) -> tuple[int, Headers]:
             return 404, []
         case VersionConflictError():
             return 412, []
-        case ConfigError() | CredentialError():
+        case ConfigError() | CredentialError() | ManifestError() | InvalidArgumentsError():
             return 422, []
         case BusyError():
             return 429, [(b"retry-after", b"%d" % max(1, round(error.retry_after)))]
         case StoreError():
             return 503, [(b"retry-after", b"1")]
-        case UpstreamError():
+        case HeldError():
+            return 409, []
+        case UpstreamError() | ServerRefusedError() | CancelledCallError():
             return 502, []
         case _:
             return 500, []

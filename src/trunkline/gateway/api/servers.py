@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import msgspec
@@ -12,9 +13,11 @@ from trunkline.errors import NotFoundError, RefusedError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route
 from trunkline.gateway.api.status import described, views_of
 from trunkline.identity import server_id, unit_name
+from trunkline.model import ServerView, State
 from trunkline.tenancy.servers import Registration, TrustLevel, check_member_server, written_tools
 
 if TYPE_CHECKING:
+    from trunkline.config.server import ServerSpec
     from trunkline.relay import Relay
 
 
@@ -170,12 +173,23 @@ class _Servers:
         if ask.query:
             registered = await self._relay.tenancy.servers.of(self._whose(ask, change=False))
             return Given({"servers": [shown(one) for one in registered if await self._exists(ask, one)]})
-        body: dict[str, Any] = {
-            "servers": [described(self._relay, view, ask.scope) for view in await views_of(self._relay, ask.scope)]
-        }
+        views = await views_of(self._relay, ask.scope)
+        views += await self._stopped(ask, {view.name for view in views})
+        body: dict[str, Any] = {"servers": [described(self._relay, view, ask.scope) for view in views]}
         if ask.scope.role == "admin" and self._relay.cache_stats is not None:
             body["cache"] = self._relay.cache_stats
         return Given(body)
+
+    async def _stopped(self, ask: Ask, running: set[str]) -> list[ServerView]:
+        """What is switched off, of what is the asker's to switch on."""
+        relay, scope = self._relay, ask.scope
+        if scope.role == "admin":
+            specs = list(relay.config.servers.values())
+        else:
+            whole = scope.user and not scope.rules and not scope.profile
+            specs = [one.spec for one in await relay.tenancy.servers.of(scope.user)] if whole else []
+        off = [spec for spec in specs if not spec.enabled or not relay.tenants.is_on(spec)]
+        return [stopped_view(spec) for spec in off if spec.name not in running]
 
     async def get(self, ask: Ask) -> Given:
         name, user, scope = ask.names["name"], self._whose(ask, change=False), ask.scope
@@ -187,6 +201,8 @@ class _Servers:
                 raise NotFoundError(f"There is no server {name!r}.")  # or no more is shown of it than how it fares
             kept = await self._relay.tenancy.servers.get(user, name)
         except NotFoundError:
+            spec = self._relay.config.servers.get(name) if scope.role == "admin" and not user else None
+            view = view or (stopped_view(spec) if spec is not None else None)
             if view is None:
                 raise
             return Given(described(self._relay, view, scope))
@@ -197,8 +213,8 @@ class _Servers:
 
     async def register(self, ask: Ask) -> Given:
         wanted: WantedServer = ask.body
-        user = self._owner(ask, wanted.scope, wanted.user)
-        made = await self._put(ask, written(wanted), user)
+        user = owner_for(ask, wanted.scope, wanted.user)
+        made = await put_server(self._relay, ask, written(wanted), user)
         return Given(shown(made), 201, made.version)
 
     async def change(self, ask: Ask) -> Given:
@@ -208,7 +224,7 @@ class _Servers:
         if "oauth" in said:
             said["oauth"] = {**kept.get("oauth", {}), **said["oauth"]}
         wanted = {**kept, **said, "name": name}
-        made = await self._put(ask, wanted, user, version=ask.if_match or version)
+        made = await put_server(self._relay, ask, wanted, user, version=ask.if_match or version)
         return Given(shown(made), version=made.version)
 
     async def change_tool(self, ask: Ask) -> Given:
@@ -217,29 +233,12 @@ class _Servers:
         said: dict[str, Any] = {**kept.get("tools", {}).get(tool, {}), **msgspec.to_builtins(ask.body)}
         tools = {**kept.get("tools", {}), tool: {key: value for key, value in said.items() if value is not None}}
         wanted = {**kept, "tools": {key: options for key, options in tools.items() if options}, "name": name}
-        made = await self._put(ask, wanted, user, version=ask.if_match or version)
+        made = await put_server(self._relay, ask, wanted, user, version=ask.if_match or version)
         return Given(shown(made), version=made.version)
 
     async def remove(self, ask: Ask) -> Given:
         await self._relay.tenants.unregister(ask.names["name"], user=self._whose(ask), version=ask.if_match)
         return Given(status=204)
-
-    async def _put(self, ask: Ask, wanted: dict[str, Any], user: str, *, version: int = 0) -> Registration:
-        if ask.scope.role != "admin":
-            check_member_server(wanted)
-            wanted = {**wanted, "public_only": not self._relay.config.gateway.allow_private}
-        elif wanted.get("command") and not self._relay.config.gateway.allow_commands:
-            hint = "Put it into the configuration, or set `allow_commands` in [gateway]."
-            raise RefusedError("Servers that are started here are not registered over the API.", status=403, hint=hint)
-        most = self._relay.config.limits.servers if user else 0
-        return await self._relay.tenants.register(
-            wanted,
-            user=user,
-            version=version,
-            most=most,
-            taken=self._relay.configured(),
-            of_user=self._relay.wants_user(user),
-        )
 
     async def _exists(self, ask: Ask, kept: Registration) -> bool:
         """Whether what was registered is there for whoever asks: with a narrowed key, only what its view has."""
@@ -254,19 +253,46 @@ class _Servers:
             raise RefusedError("`scope` is `app` or `user`.", status=422)
         if scope == "app" and not change:
             return ""
-        return self._owner(ask, scope, ask.query.get("user", ""))
+        return owner_for(ask, scope, ask.query.get("user", ""))
 
-    @staticmethod
-    def _owner(ask: Ask, scope: str, user: str) -> str:
-        """Whose a server is: everybody's are an admin's to change, others' too."""
-        if scope == "app":
-            ask.require()
-            return ""
-        owner = user or ask.scope.user
-        if not owner:
-            raise RefusedError("Whose server is it to be?", status=422, hint='Give `user`, or `"scope": "app"`.')
-        ask.require(or_user=owner)
-        return owner
+
+def owner_for(ask: Ask, scope: str, user: str) -> str:
+    """Whose a server is to be: everybody's are an admin's to change, others' too."""
+    if scope == "app":
+        ask.require()
+        return ""
+    owner = user or ask.scope.user
+    if not owner:
+        raise RefusedError("Whose server is it to be?", status=422, hint='Give `user`, or `"scope": "app"`.')
+    ask.require(or_user=owner)
+    return owner
+
+
+async def put_server(
+    relay: Relay, ask: Ask, wanted: Mapping[str, Any], user: str, *, version: int = 0, replace: bool = True
+) -> Registration:
+    """Register a server, or change it: the one door for what callers say is to be reached, or started here."""
+    gateway = relay.config.gateway
+    if ask.scope.role != "admin":
+        check_member_server(wanted)
+        wanted = {**wanted, "public_only": not gateway.allow_private}
+    elif wanted.get("command") and not gateway.allow_commands:
+        hint = "Put it into the configuration, or set `allow_commands` in [gateway]."
+        raise RefusedError("Servers that are started here are not registered over the API.", status=403, hint=hint)
+    return await relay.tenants.register(
+        wanted,
+        user=user,
+        version=version,
+        most=relay.config.limits.servers if user else 0,
+        taken=relay.configured(),
+        replace=replace,
+        of_user=relay.wants_user(user),
+    )
+
+
+def stopped_view(spec: ServerSpec) -> ServerView:
+    """A server that does not run, because somebody switched it off."""
+    return ServerView(spec.name, State.STOPPED, "Switched off.", spec.kind, spec.address)
 
 
 def written(wanted: WantedServer) -> dict[str, Any]:

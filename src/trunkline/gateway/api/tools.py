@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from collections.abc import Coroutine
+from typing import Any, NotRequired, TypedDict, cast, get_args
 
-from trunkline.errors import NotFoundError, RefusedError
-from trunkline.gateway.api.routes import Ask, Body, Given, Route
+import msgspec
+
+from trunkline.config.options import SearchStrategy
+from trunkline.control.search import Found
+from trunkline.errors import NotFoundError, RefusedError, TrunklineError
+from trunkline.gateway.api.routes import Ask, Body, Given, Route, error_body
+from trunkline.gateway.api.status import Counted, counted
 from trunkline.gateway.api.threads import whose
 from trunkline.gateway.mcp.asking import Asking
+from trunkline.gateway.mcp.stream import Stream
+from trunkline.gateway.request import Request
 from trunkline.identity import Scope, unit_name
 from trunkline.model import Call, Caller, Entry
 from trunkline.relay import Relay
+from trunkline.search.index import LEARNT, MEANING
+from trunkline.tasks import Tasks
+from trunkline.tool import Annotations
+from trunkline.tools.annotations import get_tool_safety_level
+from trunkline.tools.categories import infer_category
+from trunkline.tools.infer import Inference, infer
+from trunkline.tools.tokens import estimated
 from trunkline.upstream.connection import CLIENT_INFO
 from trunkline.wire import meta
 from trunkline.wire.era import MODERN_VERSIONS
@@ -40,8 +55,52 @@ class ShownTool(TypedDict):
     changed: list[str]
     score: NotRequired[float]
     """How well it fits, where something was searched for."""
+    why: NotRequired[Why]
+    """What speaks for it, where something was searched for."""
     definition: NotRequired[dict[str, Any]]
     """All that its server says of it, where it alone was asked for."""
+
+
+class Why(TypedDict):
+    """Why a tool was found."""
+
+    words: list[str]
+    """Those that it has."""
+    fields: dict[str, list[str]]
+    """Where it has each of them."""
+    shares: dict[str, float]
+    """What each of them is of the score."""
+    meaning: NotRequired[float]
+    """The share of what it means."""
+    learnt: NotRequired[float]
+    """The share of its having served lately."""
+    words_alone: bool
+    """Meaning was to count, but what the query means was not known in time."""
+
+
+class ToolDetail(ShownTool):
+    """All that is known of a tool."""
+
+    annotations: dict[str, dict[str, Any]]
+    """How it behaves: each with its `value`, whom it is `from` (`config`, `server`, `inferred`), and the `evidence`."""
+    confidence: float
+    """How sure its words are of what it does."""
+    tags: list[str]
+    cost_hint: float | None
+    tokens: int
+    """About what its definition takes of a model's context."""
+    options: dict[str, Any]
+    """What the configuration says of it."""
+    safety: str
+    category: str
+    deferred: bool
+    callers: list[str]
+    """Who may call it."""
+    members: list[str]
+    """Of a group: the servers that offer it."""
+    held: str
+    statistics: Counted
+    """How calls of it went since the start: to all but admins, their own."""
 
 
 class AskedQuestion(TypedDict):
@@ -67,10 +126,10 @@ CAPABILITIES = b'{"elicitation":{"form":{},"url":{}}}'
 """Whoever calls here can be asked what a person answers."""
 
 
-def routes(relay: Relay, asking: Asking) -> list[Route]:
+def routes(relay: Relay, asking: Asking, tasks: Tasks) -> list[Route]:
     """What can be done with tools."""
-    api = _Tools(relay, asking)
-    query = ("q", "thread", "server", "user", "cursor", "limit")
+    api = _Tools(relay, asking, tasks)
+    query = ("q", "strategy", "thread", "server", "user", "cursor", "limit")
     return [
         Route(
             "GET",
@@ -81,14 +140,22 @@ def routes(relay: Relay, asking: Asking) -> list[Route]:
             pages="tools",
             query=query,
         ),
-        Route("GET", "tools/{name}", "A tool", api.get, gives=ShownTool, query=("thread", "user")),
-        Route("POST", "tools/{name}/call", "Call a tool", api.call, WantedCall, Called, needs="any key"),
+        Route("GET", "tools/{name}", "A tool", api.get, gives=ToolDetail, query=("thread", "user")),
+        Route(
+            "POST",
+            "tools/{name}/call",
+            "Call a tool; with `Accept: text/event-stream`, what it tells meanwhile comes before its result",
+            api.call,
+            WantedCall,
+            Called,
+            needs="any key",
+        ),
     ]
 
 
 class _Tools:
-    def __init__(self, relay: Relay, asking: Asking) -> None:
-        self._relay, self._asking = relay, asking
+    def __init__(self, relay: Relay, asking: Asking, tasks: Tasks) -> None:
+        self._relay, self._asking, self._tasks = relay, asking, tasks
 
     async def list(self, ask: Ask) -> Given:
         scope = await self._scope(ask, ask.query.get("thread", ""))
@@ -97,8 +164,11 @@ class _Tools:
         server, query = ask.query.get("server", ""), ask.query.get("q", "")
         if query:
             chosen = [server] if server else []
-            found = await self._relay.find(query, snapshot, scope, limit=ask.limit, servers=chosen)
-            return Given({"tools": [{**shown(one.tool), "score": round(one.score, 4)} for one in found]})
+            found = await self._relay.find(
+                query, snapshot, scope, limit=ask.limit, servers=chosen, strategy=_strategy(ask)
+            )
+            tools = [{**shown(one.tool), "score": round(one.score, 4), "why": _why(one)} for one in found]
+            return Given({"tools": tools})
         names = sorted(
             name for name, entry in snapshot.tools.items() if not server or unit_name(entry.server) == server
         )
@@ -114,29 +184,28 @@ class _Tools:
         found = self._relay.view(scope).snapshot.tools.get(ask.names["name"])
         if found is None:
             raise NotFoundError(f"There is no tool {ask.names['name']!r}.")
-        return Given({**shown(found), "definition": decode(found.definition)})
+        user = "" if scope.role == "admin" else scope.user
+        tally = self._relay.tallies.of(user).tools.get((found.server, found.name))
+        return Given({**_detail(found), "statistics": counted(tally)})
 
     async def call(self, ask: Ask) -> Given:
         scope = await self._scope(ask, ask.body.thread)
-        name = ask.names["name"]
-        body: WantedCall = ask.body
-        if body.answers and not body.state:
-            raise RefusedError("`answers` to which question?", status=422, hint="Give the `state` that came with it.")
-        caller = Caller(version=MODERN_VERSIONS[0], capabilities=CAPABILITIES, client_info=CLIENT_INFO)
-        stamp = meta.Meta(MODERN_VERSIONS[0], caller.capabilities, CLIENT_INFO)
-        params = meta.stamp({"name": encode(name), "arguments": encode(body.arguments)}, stamp)
-        if body.state:
-            params |= {"requestState": encode(body.state), "inputResponses": encode(body.answers)}
-        timeout = scope.overrides.timeout
-        call = Call("tools/call", name, params, scope=scope, caller=caller, timeout=timeout, whole=True)
-        call = self._relay.enter(call)
-        if body.state and not self._asking.knows(body.state, call):
+        streamed = b"text/event-stream" in ask.request.headers.get(b"accept", b"")
+        told = _Told(ask.request, self._tasks) if streamed else None
+        call = self._relay.enter(_call(ask.names["name"], ask.body, scope, told))
+        if ask.body.state and not self._asking.knows(ask.body.state, call):
             hint = "Call anew, without `state` and `answers`."
             raise NotFoundError("No call of yours waits for this answer.", hint=hint)
+        if told is not None:
+            await told.run(self._result(call))
+            return Given()
+        return Given(await self._result(call))
+
+    async def _result(self, call: Call) -> dict[str, Any]:
         reply = await self._asking.reply(call)
         if reply.error:
             raise RefusedError(str(decode(reply.error).get("message", "")), status=502)
-        return Given(_called(decode(reply.result)))
+        return _called(decode(reply.result))
 
     async def _scope(self, ask: Ask, thread: str) -> Scope:
         """Who is meant, with the rights of who asks."""
@@ -146,6 +215,124 @@ class _Tools:
         elif not self._relay.knows(scope):
             await self._relay.welcome(scope)
         return await self._relay.in_thread(scope, thread) if thread else scope
+
+
+def _call(name: str, body: WantedCall, scope: Scope, told: _Told | None) -> Call:
+    """The call that is meant, of a caller who can be asked and, with a stream, is told what happens meanwhile."""
+    if body.answers and not body.state:
+        raise RefusedError("`answers` to which question?", status=422, hint="Give the `state` that came with it.")
+    level = "info" if told is not None else ""
+    caller = Caller(version=MODERN_VERSIONS[0], capabilities=CAPABILITIES, client_info=CLIENT_INFO, log_level=level)
+    stamp = meta.Meta(MODERN_VERSIONS[0], caller.capabilities, CLIENT_INFO, level)
+    given = {"name": encode(name), "arguments": encode(body.arguments)}
+    params = meta.stamp({**given, "_meta": b'{"progressToken":1}'} if told is not None else given, stamp)
+    if body.state:
+        params |= {"requestState": encode(body.state), "inputResponses": encode(body.answers)}
+    timeout = scope.overrides.timeout
+    call = Call("tools/call", name, params, scope=scope, caller=caller, timeout=timeout, whole=True)
+    call.listener = told or call.listener
+    return call
+
+
+class _Told:
+    """What a tool tells before its result, as events of a stream: `progress`, `message`, then `result` or `error`."""
+
+    def __init__(self, request: Request, tasks: Tasks) -> None:
+        self._stream = Stream()
+        self._request, self._tasks = request, tasks
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Pass on one notification."""
+        kind = method.rpartition("/")[2]
+        if kind in ("progress", "message"):
+            self._stream.push(params, event=kind, droppable=True)
+
+    def hang_up(self, retry: float) -> None:
+        """We wait in the caller's place."""
+
+    async def run(self, result: Coroutine[Any, Any, dict[str, Any]]) -> None:
+        """Write the stream, until the result is there."""
+        pump = self._tasks.start(self._stream.pump(self._request), name="what a tool tells")
+        task = self._request.task
+        self._request.on_gone(lambda: task.cancel() if task is not None else None)
+        try:
+            try:
+                self._stream.push(encode(await result), event="result")
+            except TrunklineError as error:
+                self._stream.push(error_body(error), event="error")
+        finally:
+            self._stream.finish()
+        await pump
+
+
+def _strategy(ask: Ask) -> SearchStrategy | None:
+    wanted = ask.query.get("strategy", "")
+    if not wanted:
+        return None
+    for known in get_args(SearchStrategy):
+        if wanted == known:
+            return known
+    raise RefusedError(f"`strategy` is one of {', '.join(get_args(SearchStrategy))}.", status=422)
+
+
+def _why(found: Found) -> Why:
+    words = [one for one in found.reasons if one.word not in (MEANING, LEARNT)]
+    why: Why = {
+        "words": [one.word for one in words],
+        "fields": {one.word: list(one.fields) for one in words},
+        "shares": {one.word: round(one.share, 4) for one in words},
+        "words_alone": found.words_alone,
+    }
+    shares = {one.word: round(one.share, 4) for one in found.reasons}
+    if shares.get(MEANING):
+        why["meaning"] = shares[MEANING]
+    if shares.get(LEARNT):
+        why["learnt"] = shares[LEARNT]
+    return why
+
+
+def _detail(entry: Entry) -> dict[str, Any]:
+    """All that is known of a tool, but for how its calls went."""
+    definition = decode(entry.definition)
+    told = infer(entry.name, str(definition.get("description", "")), definition.get("inputSchema"))
+    return {
+        **shown(entry),
+        "definition": definition,
+        "annotations": _hints(entry, definition, told),
+        "confidence": round(told.confidence, 4),
+        "tags": list(entry.annotations.tags),
+        "cost_hint": entry.annotations.cost_hint,
+        "tokens": round(estimated(entry.definition)),
+        "options": _said(entry.options),
+        "safety": str(get_tool_safety_level(entry.annotations)),
+        "category": entry.options.category or infer_category(entry.name, str(definition.get("description", ""))),
+        "deferred": entry.deferred,
+        "callers": list(entry.callers),
+        "members": [unit_name(one) for one in entry.members],
+        "held": entry.held,
+    }
+
+
+def _hints(entry: Entry, definition: dict[str, Any], told: Inference) -> dict[str, dict[str, Any]]:
+    """Each thing that is said of how a tool behaves, and who says it."""
+    configured, own = _said(entry.options), definition.get("annotations")
+    said_by_server = set(cast("dict[str, Any]", own)) if isinstance(own, dict) else set[str]()
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in _said(entry.annotations).items():
+        first, *rest = name.split("_")
+        if name in configured:
+            found[name] = {"value": value, "from": "config"}
+        elif {name, first + "".join(word.title() for word in rest)} & said_by_server or name == "title":
+            found[name] = {"value": value, "from": "server"}
+        else:
+            found[name] = {"value": value, "from": "inferred", "evidence": list(told.evidence)}
+    return found
+
+
+def _said(value: Annotations) -> dict[str, Any]:
+    """What is known, without what is not."""
+    found: dict[str, Any] = msgspec.to_builtins(value)
+    return {name: said for name, said in found.items() if said not in (None, "", [], ())}
 
 
 def _called(result: dict[str, Any]) -> dict[str, Any]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 from trunkline.call.stages.elicit import warn_of_secrets, wrong_answer
 from trunkline.call.stages.entry import resolve, unknown
 from trunkline.call.suspended import Suspended
-from trunkline.errors import RefusedError
+from trunkline.errors import RefusedError, TrunklineError
+from trunkline.gateway.mcp.errors import error_of
+from trunkline.gateway.mcp.open_questions import OpenQuestions
 from trunkline.gateway.mcp.parking import Parking, is_ours, is_program
 from trunkline.model import Answer, Call, Parked, Question, Reply
 from trunkline.relay import Relay
+from trunkline.tasks import Tasks
 from trunkline.wire.envelope import INVALID_PARAMS, error_object, read_string
 from trunkline.wire.members import decode_object, encode, read_members, write_members
 from trunkline.wire.questions import (
@@ -31,10 +35,13 @@ _RETRY = frozenset(("requestState", "inputResponses"))
 class Asking:
     """Takes calls through the relay, and keeps those that wait for answers, wherever they came from."""
 
-    def __init__(self, relay: Relay) -> None:
-        self._relay = relay
+    def __init__(self, relay: Relay, tasks: Tasks, questions: OpenQuestions) -> None:
+        self._relay, self._tasks, self._questions = relay, tasks, questions
         gateway = relay.config.gateway
         self._parking = Parking(most=gateway.max_parked, seconds=gateway.question_timeout, withdraw=relay.withdraw)
+        self._parking.left = self._left
+        self._ids: dict[bytes, list[str]] = {}
+        """The questions of each parked call that a person can answer."""
 
     @property
     def parked(self) -> int:
@@ -66,6 +73,8 @@ class Asking:
             found = self._parking.claim(state, call, partial(self._check_answers, call, answers))
             if isinstance(found, bytes):
                 return self._bound(call, await self._relay.handle(_with_state(call, found)))
+            if isinstance(found, asyncio.Task):
+                return await asyncio.shield(found)  # its person answered elsewhere, and this is what came of it
             parked = found
             if parked is None and not may_ask(_ADDRESS, call.caller.capabilities):
                 raise _undeclared([_ADDRESS])
@@ -74,12 +83,16 @@ class Asking:
             if parked is None and not all(accepted(answer) for answer in answers.values()):
                 return Reply(error=error_object(-32603, "What the server wants opened was not opened."))
         reply = await (self._relay.resume(call, parked, answers) if parked is not None else self._relay.handle(call))
+        return await self._outcome(call, reply)
+
+    async def _outcome(self, call: Call, reply: Reply) -> Reply:
+        """What its caller is told: the reply, or what is asked, as far as the caller can be."""
         missing: list[Question] = []
         while reply.questions and reply.parked is not None:
             asked = {key: one for key, one in reply.questions.items() if may_ask(one, call.caller.capabilities)}
             if len(asked) == len(reply.questions):
                 warn_of_secrets(call.server, asked.values())
-                state = self._parking.park(call, reply.parked)
+                state = self._parking.park(call, reply.parked, partial(self._note, call, asked))
                 return Reply(result=input_required(asked, state), modern=True)
             refused = {key: not_asked(one) for key, one in reply.questions.items() if key not in asked}
             missing += [reply.questions[key] for key in refused]
@@ -92,6 +105,43 @@ class Asking:
             # The server did nothing yet: it wants to be called again when the person has been there.
             return Reply(result=input_required(urls, self._parking.again(call)), modern=True)
         return self._bound(call, reply)
+
+    # Answers of somebody else than the caller.
+
+    def _note(self, call: Call, asked: Mapping[str, Question], key: bytes) -> None:
+        """Let a call's questions be answered elsewhere; it goes on with the last answer that is missing."""
+        again = _again(call)
+        given: dict[str, Answer] = {}
+
+        def answer(name: str, said: Answer) -> str:
+            problem = wrong_answer(asked[name], said)
+            if problem:
+                return problem
+            given[name] = said
+            if len(given) == len(asked):
+                self._parking.take(key, lambda parked: self._go_on(again, parked, given))
+            return ""
+
+        add, server, seconds = self._questions.add, call.server, self._parking.seconds
+        ids = [add(again, server, one, seconds, partial(answer, name)) for name, one in asked.items()]
+        if all(ids):
+            self._ids[key] = ids
+        else:  # some of it is for the caller itself, who alone can go on
+            for id in ids:
+                self._questions.remove(id)
+
+    def _go_on(self, call: Call, parked: Parked, answers: Mapping[str, Answer]) -> asyncio.Task[Reply]:
+        async def go_on() -> Reply:
+            try:
+                return await self._outcome(call, await self._relay.resume(call, parked, answers))
+            except TrunklineError as error:  # nobody waits for it now; its caller hears of it when it comes back
+                return Reply(error=error_of(error, modern=True))
+
+        return self._tasks.start(go_on(), name=f"answered {call.name}")
+
+    def _left(self, key: bytes) -> None:
+        for id in self._ids.pop(key, ()):
+            self._questions.remove(id)
 
     def _bound(self, call: Call, reply: Reply) -> Reply:
         """A modern server's state works only for the user it was made for, and is never taken for one of ours."""
@@ -147,6 +197,13 @@ def _undeclared(questions: Sequence[Question]) -> RefusedError:
         "The request answers what it does not declare.", code=error["code"], data=error["data"],
         hint="Declare in every request what you can be asked.",
     )  # fmt: skip
+
+
+def _again(call: Call) -> Call:
+    """The same call for whoever goes on with it: nobody listens to it now."""
+    params = {name: value for name, value in call.params.items() if name not in _RETRY}
+    return Call(call.method, call.name, params, scope=call.scope, caller=call.caller, timeout=call.timeout,
+                headers=call.headers, token=call.token, whole=call.whole)  # fmt: skip
 
 
 def _with_state(call: Call, state: bytes) -> Call:

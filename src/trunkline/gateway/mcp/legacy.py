@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from trunkline.call.stages.elicit import wrong_answer
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import BusyError, RefusedError, TrunklineError
 from trunkline.gateway.mcp.errors import error_of, status_of
 from trunkline.gateway.mcp.lists import Lists, introduce_legacy
+from trunkline.gateway.mcp.open_questions import OpenQuestions
 from trunkline.gateway.mcp.sessions import Session, Sessions
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.mcp.subscribers import Subscribers
@@ -58,9 +60,10 @@ class LegacyEdge:
         lists: Lists,
         tasks: Tasks,
         subscribers: Subscribers,
+        questions: OpenQuestions,
     ) -> None:
         self._relay, self._gateway, self._lists, self._tasks = relay, gateway, lists, tasks
-        self._subscribers = subscribers
+        self._subscribers, self._questions = subscribers, questions
         self.sessions = sessions
         tasks.start(self._expire(), name="session expiry")
 
@@ -241,10 +244,10 @@ class LegacyEdge:
             caller=session.caller,
             listener=outlet,
             raw_params=message.params,
-            ask=partial(self._ask, session, outlet),
             token=request.token,
             traceparent=request.headers.get(b"traceparent", b""),
         )
+        call.ask = partial(self._ask, session, outlet, call)
         request.on_gone(lambda: outlet.caller_left(task))
         id = same_id(message.id)
         session.in_flight[id] = task
@@ -270,15 +273,26 @@ class LegacyEdge:
             session.last_seen = time.monotonic()
         await outlet.finish(text, *status)
 
-    async def _ask(self, session: Session, outlet: Outlet, questions: Mapping[str, Question]) -> dict[str, Answer]:
-        """Put a server's questions to the caller, on the stream of its call, all at once."""
+    async def _ask(
+        self, session: Session, outlet: Outlet, call: Call, questions: Mapping[str, Question]
+    ) -> dict[str, Answer]:
+        """Put a server's questions to the caller, on the stream of its call, all at once; others may answer first."""
+        seconds = self._gateway.question_timeout
         asked = [_asked(session, outlet, question) for question in questions.values()]
+        add, given = self._questions.add, partial(_answer_elsewhere, session, outlet)
+        ids = [
+            add(call, call.server, question, seconds, partial(given, question, future))
+            for question, future in zip(questions.values(), asked, strict=True)
+            if not future.done()
+        ]
         try:
-            async with asyncio.timeout(self._gateway.question_timeout):
+            async with asyncio.timeout(seconds):
                 answers = await asyncio.gather(*asked)
         except TimeoutError:
-            seconds = self._gateway.question_timeout
             raise TrunklineError(f"Nobody answered the server's question within {seconds:g} s.") from None
+        finally:
+            for id in ids:
+                self._questions.remove(id)
         return dict(zip(questions, answers, strict=True))
 
 
@@ -288,6 +302,17 @@ def _asked(session: Session, outlet: Outlet, question: Question) -> asyncio.Futu
         future.set_result(not_asked(question))
         return future
     return session.ask(outlet.stream(), question.method, question.params)
+
+
+def _answer_elsewhere(
+    session: Session, outlet: Outlet, question: Question, asked: asyncio.Future[Answer], said: Answer
+) -> str:
+    """Take an answer that did not come from the caller, and tell the caller so; says why it does not fit."""
+    problem = wrong_answer(question, said)
+    if not problem and not asked.done():
+        session.withdraw(outlet.stream(), asked)
+        asked.set_result(said)
+    return problem
 
 
 _OWN = frozenset((*KINDS, "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"))

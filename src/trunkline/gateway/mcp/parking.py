@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from trunkline.errors import BusyError, RefusedError
-from trunkline.model import Call, Parked
+from trunkline.model import Call, Parked, Reply
 from trunkline.wire.envelope import INVALID_PARAMS
 from trunkline.wire.members import decode, encode_sorted
 from trunkline.wire.seal import MARK, PROGRAM_MARK, Seal, context_of
@@ -27,13 +27,22 @@ class Parking:
         # A parked call ends with us, and so may the key of its state.
         self._seal = Seal()
         self._parked: dict[bytes, tuple[Parked, asyncio.TimerHandle, tuple[str, str]]] = {}
+        self._answered: dict[bytes, asyncio.Task[Reply]] = {}
+        """What became of calls that somebody else than their caller answered, for when the caller asks."""
+        self.left: Callable[[bytes], None] = lambda key: None
+        """Told which call waits no longer."""
         self._of_user: Counter[tuple[str, str]] = Counter()
 
     def __len__(self) -> int:
         return len(self._parked)
 
-    def park(self, call: Call, parked: Parked) -> str:
-        """Keep a live call, and make the state that its caller gives back with the answers."""
+    @property
+    def seconds(self) -> float:
+        """How long a call waits."""
+        return self._seconds
+
+    def park(self, call: Call, parked: Parked, asked: Callable[[bytes], None] = lambda key: None) -> str:
+        """Keep a live call, and make the state that its caller gives back with the answers; `asked` is told its key."""
         user = call.scope.app, call.scope.user
         if self._of_user[user] >= self._most:
             self._withdraw(parked)
@@ -45,6 +54,7 @@ class Parking:
         timer = asyncio.get_running_loop().call_later(self._seconds, self._expire, key)
         self._parked[key] = parked, timer, user
         self._of_user[user] += 1
+        asked(key)
         return self._sealed(key, call)
 
     def again(self, call: Call) -> str:
@@ -63,10 +73,21 @@ class Parking:
             return False
         return True
 
-    def claim(self, state: str, call: Call, check: Callable[[Parked], None]) -> Parked | bytes | None:
+    def take(self, key: bytes, resume: Callable[[Parked], asyncio.Task[Reply]]) -> bool:
+        """Let somebody else than the caller go on with a call, whose outcome the caller gets; false if it is gone."""
+        parked = self._take_out(key)
+        if parked is None:
+            return False
+        self._answered[key] = resume(parked)
+        asyncio.get_running_loop().call_later(self._seconds, self._answered.pop, key, None)
+        return True
+
+    def claim(
+        self, state: str, call: Call, check: Callable[[Parked], None]
+    ) -> Parked | bytes | asyncio.Task[Reply] | None:
         """The live call that a state stands for, taken out; or the server's own state; `None`: send the call anew.
 
-        A call whose answers `check` refuses stays where it is.
+        A call whose answers `check` refuses stays where it is. Of one that somebody else answered, the outcome.
         """
         try:
             content = self._seal.open(state, _context(call))
@@ -83,6 +104,8 @@ class Parking:
             return None
         if key.startswith(_WRAPPED):
             return key[len(_WRAPPED) :]
+        if key in self._answered:
+            return self._answered.pop(key)
         if key in self._parked:
             check(self._parked[key][0])
         parked = self._take_out(key)
@@ -109,6 +132,7 @@ class Parking:
         parked, timer, user = self._parked.pop(key, (None, None, ("", "")))
         if timer is not None:
             timer.cancel()
+            self.left(key)
             self._of_user[user] -= 1
             if not self._of_user[user]:
                 del self._of_user[user]

@@ -89,6 +89,13 @@ class Session(Subscriber):
         stream.push(write_request(number, method, params))
         return future
 
+    def withdraw(self, stream: Stream, question: asyncio.Future[Answer]) -> None:
+        """Tell the caller that a question was answered elsewhere: it need not ask its person any longer."""
+        number = next((number for number, asked in self._asked.items() if asked is question), None)
+        if number is not None:
+            reason = b'{"requestId":%s,"reason":"It was answered elsewhere."}' % number
+            stream.push(write_notification("notifications/cancelled", reason))
+
     def answered(self, message: Message) -> None:
         """The caller answered a question."""
         future = self._asked.get(message.id)

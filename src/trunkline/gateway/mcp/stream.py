@@ -36,14 +36,14 @@ class Stream:
         self._readers = 0
         self.dropped = 0
 
-    def push(self, data: bytes, *, retry: int = -1, droppable: bool = False) -> None:
-        """Add one message."""
+    def push(self, data: bytes, *, event: str = "", retry: int = -1, droppable: bool = False) -> None:
+        """Add one message; MCP's have no name as an `event`."""
         if self.done or (droppable and (self._count - self._sent > BACKLOG or self._bytes > BACKLOG_BYTES)):
             self.dropped += droppable
             return
         self._count += 1
         event_id = f"{self.key}-{self._count}" if self.key else ""
-        text = write_event(data, id=event_id, retry=retry)
+        text = write_event(data, id=event_id, event=event, retry=retry)
         self._events.append((self._count, text))
         self._bytes += len(text)
         while self._events[0][0] <= self._sent and (len(self._events) > self._keep or self._bytes > REPLAY_BYTES):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, cast, get_args
 from urllib.parse import urlsplit
 
+from trunkline.config.options import Config
 from trunkline.errors import ConfigError
 from trunkline.install.marketplace.entry import RegistryEntry, Transport
 
@@ -166,3 +167,18 @@ def _check_times(options: object, *names: str) -> None:
 
 def _words(choice: object) -> str:
     return ", ".join(word for word in cast("tuple[str, ...]", get_args(choice)) if word)
+
+
+def configured_registries(config: Config) -> tuple[tuple[RegistryConfig, ...], list[str]]:
+    """The registries that a configuration has asked, the official one unless it is replaced; and what is wrong."""
+    specs = dict(config.registries)
+    official = specs.pop("official", None)
+    found = [] if official is not None else [RegistryConfig("official")]
+    problems: list[str] = []
+    for spec in ([official] if official is not None else []) + list(specs.values()):
+        if spec.problem:
+            problems.append(f"registry {spec.name!r} is not asked: {spec.problem}")
+        elif spec.enabled:
+            kind = "official" if spec is official else "custom"
+            found.append(RegistryConfig(kind, spec.url, spec.token, whole=spec.whole, name=spec.name))
+    return tuple(found), problems
