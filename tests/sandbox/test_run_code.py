@@ -18,7 +18,7 @@ from trunkline.gateway.serve import Gateway
 from trunkline.relay import Relay
 
 Json = dict[str, Any]
-FORMS = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
+FORMS: Json = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
 WRITES = """
 import asyncio
 async def one(i):
