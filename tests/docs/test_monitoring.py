@@ -1,0 +1,34 @@
+"""The dashboard and the alerts of the documentation name metrics that exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.call.stages.till import till
+from tests.gateway.test_calls import get
+
+FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
+
+
+async def test_the_dashboard_and_the_alerts_name_metrics_that_exist(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    dashboard: Any = json.loads((FOLDER / "grafana.json").read_text())
+    alerts: Any = yaml.safe_load((FOLDER / "alerts.yaml").read_text())
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    asked += [rule["expr"] for group in alerts["groups"] for rule in group["rules"]]
+    async with till(tmp_path, http, audit={"enabled": True}) as at:
+        await at.modern().call("get_balance", {"account": "x"})
+        text = await get(at, "/metrics", "")
+
+    there = {sample.name for family in text_string_to_metric_families(text) for sample in family.samples}
+    named = {name for expression in asked for name in re.findall(r"trunkline_\w+", expression)}
+    assert len(named) > 10
+    assert named - there == set()
