@@ -78,7 +78,7 @@ async def test_one_trace_goes_from_the_caller_to_the_server(
 ) -> None:
     about = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "vendor=1", "baggage": "a=b"}
     request = f"00-{ELSEWHERE}-{PARENT}-00"
-    async with traced(tmp_path, {"one": one_era(server_era)}, {"calls": {"keep": 10}}) as (opened, collector):
+    async with traced(tmp_path, {"one": one_era(server_era)}) as (opened, collector):
         if caller_era == "modern":
             modern = ModernCaller(opened.url, http)
             heard = await modern.call("meta", meta=about, headers={"traceparent": request})
@@ -97,9 +97,6 @@ async def test_one_trace_goes_from_the_caller_to_the_server(
     assert (told["tracestate"], told["baggage"]) == ("vendor=1", "a=b")
     assert [link.trace_id.hex() for link in ours.links] == [ELSEWHERE]
     assert ours.start_time_unix_nano <= theirs.start_time_unix_nano <= theirs.end_time_unix_nano
-    assert theirs.end_time_unix_nano <= ours.end_time_unix_nano + 50_000_000
-    (record,) = [one for one in opened.hub.relay.recording.past if one.method == "tools/call"]
-    assert record.trace == TRACE
 
 
 async def test_spans_have_the_names_of_the_conventions_and_what_stages_did(
