@@ -96,6 +96,11 @@ def owner_of(server: str) -> str:
     return server.rpartition("/")[0]
 
 
+def in_words_of(user: str, text: str) -> str:
+    """A sentence for a user: their own servers are called there as they called them."""
+    return text.replace(f"'{user}/", "'") if user else text
+
+
 def unit_name(server: str) -> str:
     """The name that callers have for a server or group."""
     return server.rpartition("/")[2]

@@ -75,6 +75,8 @@ def test_what_was_imported_is_replaced_and_comes_back(home: dict[str, str]) -> N
     run("undo", env=home)
 
     assert json.loads(done.stdout)["replaced"] == ["linear", "notion"]
+    assert json.loads(done.stdout)["sign_in"] == ["linear"]
+    assert "linear may want a sign-in, which Cursor kept to itself: trunkline login linear" in done.stderr
     assert "// servers that I use every day" in text
     assert "linear" not in text
     assert '"trunkline"' in text

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.harness import make_config
+from tests.harness import ModernCaller, gateway, make_config
 from tests.tenancy.test_access import open_house
 from tests.tenancy.test_hub import open_house as open_hub_with_notes
 from tests.tenancy.test_people import Admin
@@ -146,3 +146,20 @@ async def test_how_many_servers_a_thread_may_have_changes_with_the_configuration
 
         status, told = await admin("PUT", "threads/t", wanted)
         assert (status, told["error"]["message"]) == (422, "A thread may have 1 servers.")
+
+
+async def test_what_is_wrong_with_a_users_own_server_is_said_by_the_name_that_they_gave_it(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with gateway(tmp_path, {}, allow_private=True) as opened:
+        key = await Admin(opened, http).key("ana")
+        ana = Admin(opened, http, key)
+        tools = [{"name": "push", "inputSchema": {"type": "object"}}]
+        wanted = {"name": "git", "url": "http://127.0.0.1:1/mcp", "minimal_tools": tools}
+        assert (await ana("POST", "servers", wanted))[0] == 201
+        caller = ModernCaller(opened.url, http, token=key)
+        refused = (await caller.call("push")).error["message"]
+        shown = (await ana("GET", "servers/git"))[1]["reason"]
+
+    assert ("Server 'git'" in refused, "ana/" in refused) == (True, False), refused
+    assert ("Server 'git'" in shown, "ana/" in shown) == (True, False), shown

@@ -53,7 +53,7 @@ class Api:
         return json.loads(text) if text.startswith("{") else {}
 
 
-def quoting(request: web.Request) -> web.Response:
+async def quoting(request: web.Request) -> web.Response:
     """A server that answers with all that it was sent."""
     return web.json_response({"error": "invalid_request", "sent": dict(request.headers)}, status=500)
 
@@ -155,7 +155,7 @@ async def test_thirty_planted_secrets_are_found_nowhere(tmp_path: Path, http: ai
         plant.all["the state of a sign-in"] = sent["state"]
         return {**sent, "code": plant("code")}
 
-    async with provider(answer=grant, sent_back=sent_back, more={"/quoting": quoting}) as one:
+    async with provider(answer=grant, sent_back=sent_back, more=[web.post("/quoting", quoting)]) as one:
         (tmp_path / "config.json").write_text(json.dumps(config_of(one)))
         run("secret", "set", "P_KEPT", given=plant("kept secret"))
         with trunkline_up(tmp_path, config_of(one), **env) as (url, process):

@@ -22,7 +22,7 @@ from trunkline.clients.client import CLIENTS, Around, Client, Place, here, place
 from trunkline.clients.connection import Change, address_of, difference, gateway_url, own_entry, plan, taken_back
 from trunkline.clients.document import Document
 from trunkline.clients.file import Backup, backups, changed_since, check_writable, look, restore, settle, write
-from trunkline.clients.secret import printable
+from trunkline.clients.secret import may_need_sign_in, printable
 from trunkline.config.options import Config, default_home
 from trunkline.config.reading import load, read_document, user_file
 from trunkline.errors import ConfigError
@@ -113,6 +113,9 @@ def _carry_out(options: argparse.Namespace, own: Ours, client: Client, change: C
     if options.format != "json":
         print(f"{path}:" if change.original.data is not None else f"{path}, a new file:")
         print(change.preview())
+    unsigned = [name for name in change.replaced if may_need_sign_in(own.servers.get(name, {}))]
+    for name in unsigned:
+        say(printable(f"{name} may want a sign-in, which {client.title} kept to itself: trunkline login {name}"))
     if options.dry_run:
         _done(options, {"client": client.name, "file": str(path), "changed": False, "preview": change.preview()})
         say("Nothing was written.")
@@ -130,7 +133,7 @@ def _carry_out(options: argparse.Namespace, own: Ours, client: Client, change: C
     _done(
         options,
         {"client": client.name, "file": str(path), "changed": True, "backup": str(record)}
-        | {"replaced": list(change.replaced)},
+        | {"replaced": list(change.replaced), "sign_in": unsigned},
     )
     say(f"{client.title} is connected. {client.then} To take it back: trunkline undo {client.name}")
     _tell_token(own, client, elsewhere=bool(options.url))

@@ -20,7 +20,7 @@ from trunkline.clients.secret import (
     Moved,
     holds_secret,
     is_private,
-    is_secret,
+    may_need_sign_in,
     move,
     printable,
     secrets_of,
@@ -319,16 +319,6 @@ def _print_server(server: Server, one: Candidate, number: int, specs: Mapping[st
 
 
 SIGN_IN = "If it wants a sign-in, its client has done that for itself: here it is `trunkline login NAME`."
-
-
-def may_need_sign_in(spec: Mapping[str, Any]) -> bool:
-    """Whether a server is elsewhere and nothing is sent along that could say who asks."""
-    url = str(spec.get("url", ""))
-    return (
-        url.startswith("https://")
-        and not any(is_secret(name, "x") for name in spec.get("headers", {}))
-        and "?" not in url
-    )
 
 
 def print_weight(report: Report, weight: Weight) -> None:

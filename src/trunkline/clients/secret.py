@@ -197,3 +197,13 @@ def _values(value: Any, key: str, *, inside: bool = False) -> Iterable[str]:
                 yield from _values(word, key, inside=inside)
     elif isinstance(value, str) and len(value) >= 4 and (is_secret(key, value) or (inside and "${" not in value)):
         yield from filter(None, [_parted(value)[1]])
+
+
+def may_need_sign_in(spec: Mapping[str, Any]) -> bool:
+    """Whether a server is elsewhere and nothing is sent along that could say who asks."""
+    url = str(spec.get("url", ""))
+    return (
+        url.startswith("https://")
+        and not any(is_secret(name, "x") for name in spec.get("headers", {}))
+        and "?" not in url
+    )

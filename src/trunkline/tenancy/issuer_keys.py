@@ -16,6 +16,7 @@ import msgspec
 from trunkline.config.tenancy import IssuerSpec
 from trunkline.errors import ConfigError, ProtocolError, TrunklineError, UnreachableError
 from trunkline.foreign import Raised, attempt_now
+from trunkline.tenancy.well_known import metadata_places
 from trunkline.upstream.egress import PublicOnly
 from trunkline.upstream.http1 import HttpClient, request_bytes, split_url
 from trunkline.workers import in_thread
@@ -180,14 +181,9 @@ def _from_file(path: Path) -> tuple[PublicKey, ...]:
 
 async def _discover(spec: IssuerSpec, get: Callable[[str], Any]) -> str:
     """Where an issuer's metadata says that its keys are; metadata of another issuer is not believed."""
-    parts = urlsplit(spec.issuer)
-    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     tried: list[str] = []
-    for url in dict.fromkeys((
-        f"{origin}{path}/.well-known/openid-configuration",
-        f"{origin}/.well-known/oauth-authorization-server{path}",
-        f"{origin}/.well-known/openid-configuration{path}",
-    )):  # fmt: skip
+    # OIDC's own place comes last there, and is where identity providers are.
+    for url in reversed(metadata_places(spec.issuer)):
         status, body = await get(url)
         if status != 200:
             tried.append(f"{_shown(url)} answered {status}")
@@ -201,7 +197,7 @@ async def _discover(spec: IssuerSpec, get: Callable[[str], Any]) -> str:
             other = str(said.get("issuer"))[:200]
             raise ConfigError(f"It calls itself {other!r}, not {spec.issuer!r}.", hint="Write `issuer` as it does.")
         keys = said.get("jwks_uri")
-        if not isinstance(keys, str) or (parts.scheme == "https" and not keys.startswith("https://")):
+        if not isinstance(keys, str) or (spec.issuer.startswith("https://") and not keys.startswith("https://")):
             raise ProtocolError("Its metadata names no safe place for its keys.", hint="Give `jwks_url` or `key_file`.")
         return keys
     raise UnreachableError(f"It has no metadata: {', '.join(tried)}.", hint="Give `jwks_url` or `key_file`.")

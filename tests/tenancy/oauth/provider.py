@@ -60,10 +60,8 @@ class Provider:
     hold: asyncio.Event | None = None
     """If there is one, the next refusal waits for it."""
     challenges: dict[str, str] = field(default_factory=dict[str, str])
-    more: dict[str, Callable[[web.Request], web.Response]] = field(
-        default_factory=dict[str, Callable[[web.Request], web.Response]]
-    )
-    """What it answers to a POST at other addresses."""
+    more: list[web.RouteDef] = field(default_factory=list[web.RouteDef])
+    """What it answers at other addresses."""
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
 
     @property
@@ -79,11 +77,8 @@ class Provider:
             web.post("/register", self._register),
             web.post("/revoke", self._revoke),
             web.post("/mcp", self._mcp),
-            *(web.post(path, self._other) for path in self.more),
+            *self.more,
         ]
-
-    async def _other(self, request: web.Request) -> web.Response:
-        return self.more[request.path](request)
 
     async def _described(self, request: web.Request) -> web.Response:
         said = {"resource": f"{self.url}/mcp", "authorization_servers": [self.url], **self.description}
@@ -157,6 +152,11 @@ class Provider:
             said["expires_in"] = self.expires_in
         return said | ({"scope": self.scopes} if self.scopes else {})
 
+    def challenge(self) -> web.Response:
+        """Wants a token, and says where to have one."""
+        where = f"{self.url}/.well-known/oauth-protected-resource/mcp"
+        return web.json_response({}, status=401, headers={"www-authenticate": f'Bearer resource_metadata="{where}"'})
+
     async def _mcp(self, request: web.Request) -> web.Response:
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
         self.seen.add(token)
@@ -166,10 +166,7 @@ class Provider:
             hold, self.hold = self.hold, None
             if hold is not None:
                 await hold.wait()
-            where = f"{self.url}/.well-known/oauth-protected-resource/mcp"
-            return web.json_response(
-                {}, status=401, headers={"www-authenticate": f'Bearer resource_metadata="{where}"'}
-            )
+            return self.challenge()
         asked = await request.json()
         rest: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         if asked["method"] == "server/discover":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,22 @@ import pytest
 from aiohttp import web
 
 from tests.harness import ModernCaller, gateway, trunkline_up, until
-from tests.tenancy.oauth.provider import Asked, Provider, age, kept_tokens, provider, replace_tokens, server_of, sign_in
+from tests.tenancy.oauth.provider import (
+    Asked,
+    Provider,
+    age,
+    kept_tokens,
+    login,
+    provider,
+    replace_tokens,
+    server_of,
+    sign_in,
+)
+from tests.tenancy.test_passthrough import OldServer
 from trunkline.tenancy.oauth import web as requests
 from trunkline.tenancy.oauth.grants import LONGEST_LIFE, lifetime_of
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 async def signed_in(one: Provider, home: Path) -> None:
@@ -265,3 +278,31 @@ async def test_the_store_holds_nothing_that_can_be_read(tmp_path: Path) -> None:
     assert [secret for secret in secrets if secret.encode() in bare or secret in shown] == []
     [connection] = json.loads(shown)["connections"]
     assert (connection["server"], connection["state"], connection["issuer"]) == ("git", "signed-in", one.url)
+
+
+async def test_a_server_of_the_older_transport_is_signed_in_to_and_renewed_as_well(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    old = OldServer()
+
+    def guarded(handler: Handler) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            token = request.headers.get("authorization", "").removeprefix("Bearer ")
+            return await handler(request) if token in one.valid else one.challenge()
+
+        return handle
+
+    routes = [web.get("/sse", guarded(old.stream)), web.post("/messages", guarded(old.post))]
+    async with provider(more=routes) as one:
+        one.description = {"resource": one.url}
+        servers = {"git": {"url": f"{one.url}/sse", "transport": "sse", "health_interval": 0}}
+        async with gateway(tmp_path, servers) as opened:
+            before = opened.hub.snapshot.servers["git"].state.value
+            said = await login(opened, http)
+            async with http.get(said["url"]) as page:
+                assert page.status == 200
+            await until(lambda: "echo" in opened.hub.snapshot.tools)
+            one.valid.clear()  # the stream is open, and what is posted is refused
+            answer = (await ModernCaller(opened.url, http).call("echo")).text
+
+    assert (before, answer, len(one.refreshes)) == ("needs-authorization", "ok", 1)

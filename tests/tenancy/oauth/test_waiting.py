@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pty
 import re
 from pathlib import Path
 from typing import Any
@@ -207,3 +208,39 @@ async def test_login_ends_when_the_person_says_no(tmp_path: Path, http: aiohttp.
         _, said = await running.communicate()
 
     assert (running.returncode, b"said no" in said) == (3, True), said
+
+
+async def test_login_takes_the_address_that_a_browser_on_another_machine_ended_at(tmp_path: Path) -> None:
+    async with provider() as one, aiohttp.ClientSession() as elsewhere:
+        (tmp_path / "config.json").write_text(json.dumps({"mcpServers": {"git": {"url": f"{one.url}/mcp"}}}))
+        near, far = pty.openpty()
+        running = await asyncio.create_subprocess_exec(
+            TRUNKLINE,
+            *("login", "git", "--no-browser", "--config", str(tmp_path / "config.json")),
+            **dict.fromkeys(("stdin", "stdout", "stderr"), far),
+            env={**os.environ, "TRUNKLINE_HOME": str(tmp_path)},
+            start_new_session=True,
+        )
+        os.close(far)
+        screen = await seen_on(near, "paste here")
+        [url] = re.findall(r"http://\S+/authorize\S+", screen)
+        # That machine is sent to a page that is not there, and its person copies the address.
+        async with elsewhere.get(url, allow_redirects=False) as page:
+            ended_at = page.headers["location"]
+        os.write(near, b"https://example.org/?q=1\n")
+        screen += await seen_on(near, "not the address")
+        os.write(near, f"{ended_at}\n".encode())
+        screen += await seen_on(near, "Signed in to 'git'")
+        code = await running.wait()
+        os.close(near)
+
+    assert (code, len(one.tokens)) == (0, 1), screen
+
+
+async def seen_on(terminal: int, text: str) -> str:
+    """Read a terminal until a text is there."""
+    screen = ""
+    async with asyncio.timeout(30):
+        while text not in screen:
+            screen += (await asyncio.to_thread(os.read, terminal, 4096)).decode()
+    return screen

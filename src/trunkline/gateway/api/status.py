@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from trunkline.gateway.api.routes import Ask, Given, Route
-from trunkline.identity import Scope, unit_name
+from trunkline.identity import Scope, in_words_of, unit_name
 from trunkline.model import Kind, ServerView
 from trunkline.telemetry.savings import Saved
 from trunkline.telemetry.tally import Tally
@@ -71,8 +71,10 @@ async def views_of(relay: Relay, scope: Scope) -> list[ServerView]:
 def described(relay: Relay, view: ServerView, scope: Scope) -> dict[str, Any]:
     """A server for programs to read, with how calls of it went: to all but admins, their own."""
     calls = _calls(relay, view.name, "" if scope.role == "admin" else scope.user)
-    held = relay.trust.kept(view.name).held
-    return {**summary(view), "name": name_for(scope, view.name), **({"held": held} if held else {}), **calls}
+    user = "" if scope.role == "admin" else scope.user
+    held = {name: in_words_of(user, why) for name, why in relay.trust.kept(view.name).held.items()}
+    named = {"name": name_for(scope, view.name), "reason": in_words_of(user, view.reason)}
+    return {**summary(view), **named, **({"held": held} if held else {}), **calls}
 
 
 def name_for(scope: Scope, server: str) -> str:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from trunkline.errors import BusyError, LimitReachedError, RefusedError, TrunklineError, UnknownNameError
 from trunkline.gateway.request import Headers
+from trunkline.identity import in_words_of
 from trunkline.wire.envelope import error_object
 
 
-def error_of(error: TrunklineError, *, modern: bool, uri: str = "") -> bytes:
+def error_of(error: TrunklineError, *, modern: bool, uri: str = "", user: str = "") -> bytes:
     """The error object a caller gets."""
     data: object = getattr(error, "data", None)
     code = error.code
     if isinstance(error, UnknownNameError) and str(error).startswith("Unknown resource"):
         code = -32602 if modern else -32002
         data = {"uri": uri}
-    return error_object(code, str(error), data)
+    return error_object(code, in_words_of(user, str(error)), data)
 
 
 def status_of(error: TrunklineError) -> tuple[int, Headers]:

@@ -195,7 +195,7 @@ class LegacyEdge:
             text = write_result(message.id, await self._own_result(session, scope, message, params))
         except TrunklineError as error:
             uri = read_string(params.get("uri", b""))
-            text = write_error(message.id, error_of(error, modern=False, uri=uri))
+            text = write_error(message.id, error_of(error, modern=False, uri=uri, user=scope.user))
         _one_answer(request, text, streams=streams)
 
     async def _own_result(self, session: Session, scope: Scope, message: Message, params: Members) -> bytes:
@@ -259,7 +259,7 @@ class LegacyEdge:
             )
             status: tuple[int, Headers] = (200, [])
         except TrunklineError as error:
-            text = write_error(message.id, error_of(error, modern=False, uri=call.name))
+            text = write_error(message.id, error_of(error, modern=False, uri=call.name, user=call.scope.user))
             status = status_of(error) if isinstance(error, BusyError) else (200, [])
         except asyncio.CancelledError:
             if session.in_flight.get(id) is task and not outlet.gone:

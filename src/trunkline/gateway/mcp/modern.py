@@ -130,7 +130,8 @@ class ModernEdge:
         try:
             reply = await self._asking.reply(self._relay.enter(call))
         except TrunklineError as error:
-            await outlet.finish(write_error(message.id, error_of(error, modern=True, uri=name)), *status_of(error))
+            said = error_of(error, modern=True, uri=name, user=call.scope.user)
+            await outlet.finish(write_error(message.id, said), *status_of(error))
             return
         if reply.error:
             error = reply.error if reply.modern else modern_error(reply.error, message.method)

@@ -11,10 +11,9 @@ from urllib.parse import urlsplit, urlunsplit
 from trunkline.config.oauth import OAuthSpec
 from trunkline.errors import AuthorizationNeededError, ConfigError
 from trunkline.tenancy.oauth.web import Web
+from trunkline.tenancy.well_known import metadata_places
 
 PRM = "/.well-known/oauth-protected-resource"
-METADATA = "/.well-known/oauth-authorization-server"
-OIDC = "/.well-known/openid-configuration"
 
 
 @dataclass(frozen=True)
@@ -84,15 +83,6 @@ def prm_places(server_url: str, challenge: Challenge) -> list[str]:
     root = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     path = parts.path.rstrip("/")
     return [*([f"{root}{PRM}{path}"] if path else []), f"{root}{PRM}"]
-
-
-def metadata_places(issuer: str) -> list[str]:
-    """Where an authorization server's description may be (RFC 8414 section 3.1, OIDC discovery)."""
-    parts = urlsplit(issuer)
-    root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-    if not path:
-        return [f"{root}{METADATA}", f"{root}{OIDC}"]
-    return [f"{root}{METADATA}{path}", f"{root}{OIDC}{path}", f"{root}{path}{OIDC}"]
 
 
 def same_issuer(one: str, other: str) -> bool:
