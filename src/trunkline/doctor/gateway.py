@@ -241,7 +241,7 @@ async def _trunkline(gateway: GatewayConfig) -> set[str] | None:
     client = HttpClient()
     try:
         async with asyncio.timeout(ASK_SECONDS):
-            if b"MCP is at /mcp" not in (await _get(client, origin, "/", ""))[1]:
+            if b"MCP is at /mcp" not in (await _get(client, origin, "/oauth/", ""))[1]:  # where nothing is, it says so
                 return None
             token = gateway.token or next(iter(gateway.users.values()), "")
             status, body = await _get(client, origin, "/api/v1/servers", token)
