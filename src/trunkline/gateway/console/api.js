@@ -53,8 +53,8 @@ export async function callTool(name, body, told, signal) {
   const answer = await send("POST", `tools/${part(name)}/call`, body, { Accept: "text/event-stream, application/json" }, signal);
   if (!(answer.headers.get("content-type") ?? "").startsWith("text/event-stream")) return answer.json();
   for await (const event of eventsOf(answer.body)) {
-    if (event.type === "result") return event.result;
-    if (event.type === "error") throw new ApiError(502, event.error.error ?? event.error);
+    if (event.type === "result") return event.data;
+    if (event.type === "error") throw new ApiError(502, event.data.error ?? event.data);
     told(event);
   }
   throw new ApiError(0, { message: "The answer ended before the result." });
@@ -67,8 +67,10 @@ async function* eventsOf(stream) {
     const blocks = text.split("\n\n");
     text = blocks.pop();
     for (const block of blocks) {
-      const data = block.split("\n").filter((line) => line.startsWith("data:")).map((line) => line.slice(5)).join("\n");
-      if (data) yield JSON.parse(data);
+      const lines = block.split("\n");
+      const type = lines.find((line) => line.startsWith("event:"))?.slice(6).trim();
+      const data = lines.filter((line) => line.startsWith("data:")).map((line) => line.slice(5)).join("\n");
+      if (type && data) yield { type, data: JSON.parse(data) };
     }
   }
 }

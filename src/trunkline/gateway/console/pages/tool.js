@@ -65,12 +65,12 @@ function TryIt({ tool }) {
 }
 
 function Told({ told, running }) {
-  const progress = told.findLast((one) => one.type === "progress")?.progress;
-  const logs = told.filter((one) => one.type === "message").slice(-20);
+  const progress = told.findLast((one) => one.type === "progress")?.data;
+  const logs = told.filter((one) => one.type === "message" || one.type === "log").slice(-20);
   if (!running && !logs.length) return null;
   const share = progress?.total ? Math.min(1, progress.progress / progress.total) : undefined;
   return html`${running && html`<div class="progress"><progress max="1" value=${share} aria-label="Progress"></progress>${progress && html`<span class="quiet">${progress.message ?? (progress.total ? `${number(progress.progress)} of ${number(progress.total)}` : number(progress.progress))}</span>`}</div>`}
-    ${logs.length > 0 && html`<pre class="log" tabindex="0" aria-label="Log messages">${logs.map(({ message: data }) => `${data.level ?? "info"} ${data.logger ? data.logger + ": " : ""}${typeof data.data === "string" ? data.data : JSON.stringify(data.data)}\n`)}</pre>`}`;
+    ${logs.length > 0 && html`<pre class="log" tabindex="0" aria-label="Log messages">${logs.map(({ data }) => `${data.level ?? "info"} ${data.logger ? data.logger + ": " : ""}${typeof data.data === "string" ? data.data : JSON.stringify(data.data)}\n`)}</pre>`}`;
 }
 
 // The same call elsewhere: quoted for the shell, and as Python writes values.
