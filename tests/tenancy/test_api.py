@@ -199,6 +199,7 @@ async def test_what_is_answered_is_as_described(
         await check(admin, "DELETE", "users/{name}")
 
         apart = {("GET", "calls/{id}"), ("GET", "events")}  # as a page, and as a stream
+        apart |= {("GET", "programs"), ("DELETE", "programs/{id}")}  # with programs
         assert checked | apart == {(route.method, route.path) for route in opened.app.api.routes}
 
 

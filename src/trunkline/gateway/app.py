@@ -46,7 +46,7 @@ from trunkline.gateway.mcp.errors import error_of, status_of
 from trunkline.gateway.mcp.legacy import LegacyEdge
 from trunkline.gateway.mcp.lists import Lists
 from trunkline.gateway.mcp.modern import ModernEdge
-from trunkline.gateway.mcp.open_questions import OpenQuestions
+from trunkline.gateway.mcp.open_questions import OpenQuestion, OpenQuestions
 from trunkline.gateway.mcp.sessions import Sessions
 from trunkline.gateway.mcp.subscribers import Subscribers
 from trunkline.gateway.pages import AnswerPages
@@ -122,6 +122,7 @@ class App:
         self.legacy = LegacyEdge(relay, gateway, doors.sessions, lists, tasks, self._subscribers, self.questions)
         self.events = events.Events(relay)
         """What is live, for whoever watches."""
+        self.questions.listeners.append(self._tell_of_question)
         self._audit = RequestAudit(relay.recording)
         routes = [
             *session.routes(relay, doors.guard, doors.cookies, doors.address, relay.config.issuers),
@@ -249,6 +250,10 @@ class App:
         body = error_body(error) if request.path.startswith(API) else error_object(-32001, error.message)
         helps = error.status == 401 or (isinstance(error, TokenRefusedError) and error.scopes)
         request.answer(error.status, body, [*([self._resource.challenge(request, error)] if helps else ()), JSON])
+
+    def _tell_of_question(self, what: str, one: OpenQuestion) -> None:
+        said = {"id": one.id, "tool": one.call.name}
+        self.events.emit(f"question.{what}", said, person=one.call.scope.person)
 
     def _admissions_changed(self, user: str, key: str, now: Scope | None) -> None:
         """What a key gives is another, or nothing: what was opened with it ends."""
