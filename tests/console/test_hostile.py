@@ -110,7 +110,8 @@ async def people(opened: Running) -> None:
 
 STRANGE = """() => [
     ...document.querySelectorAll("body script, iframe, object, embed, base, body meta, body style, body link"),
-    ...[...document.querySelectorAll("svg")].filter((one) => !["icon", "logo", "lines"].includes(one.getAttribute("class"))),
+    ...[...document.querySelectorAll("svg")]
+        .filter((one) => !["icon", "logo", "lines"].includes(one.getAttribute("class"))),
     ...[...document.images].filter((one) => !one.src.startsWith("data:image/png;base64,")),
     ...[...document.links].filter((one) => !["http:", "https:"].includes(one.protocol)),
     ...[...document.querySelectorAll("*")].filter((one) => one.getAttributeNames().some((it) => it.startsWith("on"))),

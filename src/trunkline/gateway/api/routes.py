@@ -162,8 +162,8 @@ class Route:
 class Api:
     """Finds the route of a request, reads what it takes, and writes what it gives."""
 
-    def __init__(self, routes: list[Route], audit: RequestAudit) -> None:
-        self.routes, self._audit = routes, audit
+    def __init__(self, routes: list[Route], audit: RequestAudit | None = None) -> None:
+        self.routes, self._audit = routes, audit  # a command that opened the store itself has no audit
 
     async def __call__(self, request: Request, let_in: LetIn) -> None:
         """Answer one request below `/api/v1/`; `let_in` notes whose it is, or refuses it."""
@@ -177,7 +177,8 @@ class Api:
             raise  # whoever let the caller in says how to be let in
         except TrunklineError as error:
             status, headers = status_of(error)
-            self._audit.refused(request, error, status)
+            if self._audit is not None:
+                self._audit.refused(request, error, status)
             request.answer(status, error_body(error), [JSON, *headers])
             return
         if given.stream is not None:
@@ -202,7 +203,7 @@ class Api:
         body = _body(request, route.body) if route.body is not None else None
         version = _version(request.headers.get(b"if-match", b"")) if route.versioned else 0
         given = await route.run(Ask(request.scope, names, asked, body, version, request))
-        if route.method != "GET" and not path.endswith("/call"):
+        if self._audit is not None and route.method != "GET" and not path.endswith("/call"):
             self._audit.changed(request, path)
         return given
 
