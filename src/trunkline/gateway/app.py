@@ -125,7 +125,7 @@ class App:
         self.questions.listeners.append(self._tell_of_question)
         self._audit = RequestAudit(relay.recording)
         routes = [
-            *session.routes(relay, doors.guard, doors.cookies, doors.address, relay.config.issuers),
+            *session.routes(relay, doors.guard, doors.cookies, doors.address, ()),
             *status.routes(relay),
             *calls.routes(relay),
             *events.routes(self.events),
