@@ -136,9 +136,7 @@ class Audit:
     def read(self, ended: Sequence[CallRecord]) -> None:
         """Write a line for each call that ended."""
         for record in ended:
-            self._queue(
-                "question" if record.outcome == "asked" else "call", record.time + record.seconds, _call(record)
-            )
+            self._wait(_ENCODER.encode(_call(record)))
         self._settle()
 
     def add(self, kind: str, said: Mapping[str, Any], *, who: Mapping[str, str] | None = None) -> None:
@@ -158,10 +156,13 @@ class Audit:
             self.add("refusal", said, who=who)
 
     def _queue(self, kind: str, when: float, said: Mapping[str, Any]) -> None:
+        self._wait(_ENCODER.encode({"time": _stamp(when), "kind": kind, **said}))
+
+    def _wait(self, body: bytes) -> None:
         if len(self._waiting) >= WAITING:
             self._waiting.popleft()
             self._lost += 1
-        self._waiting.append(_ENCODER.encode({"time": _stamp(when), "kind": kind, **said}))
+        self._waiting.append(body)
 
     def _settle(self) -> None:
         """Have what waits written: at once where calls depend on it, else in a moment."""
@@ -290,32 +291,63 @@ def _sync(file: int) -> None:
         os.close(file)
 
 
-def _call(record: CallRecord) -> dict[str, Any]:
+class _Who(msgspec.Struct, omit_defaults=True):
+    user: str = ""
+    key: str = ""
+    thread: str = ""
+    client: str = ""
+
+
+class _AuditedCall(msgspec.Struct, omit_defaults=True):
     """A call in the audit: who, what, when, how it ended, how long it took, and a digest of its arguments."""
-    who = {"user": record.user, "key": record.key, "thread": record.thread, "client": record.client}
-    said = {
-        "call": record.id,
-        "who": {name: value for name, value in who.items() if value},
-        "method": record.method,
-        "name": record.name,
-        "server": record.server,
-        "outcome": record.outcome,
-        "seconds": round(record.seconds, 6),
-    }
-    more = {
-        "tool": record.tool,
-        "profile": record.profile,
-        "program": record.program,
-        "code": record.code,
-        "error": record.error,
-        "arguments": record.digest,
-        "trace": record.trace,
-    }
-    return said | {name: value for name, value in more.items() if value}
+
+    time: str
+    kind: str
+    call: str
+    who: _Who
+    method: str
+    name: str
+    server: str
+    outcome: str
+    seconds: float
+    tool: str = ""
+    profile: str = ""
+    program: str = ""
+    code: int = 0
+    error: str = ""
+    arguments: str = ""
+    trace: str = ""
+
+
+def _call(record: CallRecord) -> _AuditedCall:
+    return _AuditedCall(
+        _stamp(record.time + record.seconds),
+        "question" if record.outcome == "asked" else "call",
+        record.id,
+        _Who(record.user, record.key, record.thread, record.client),
+        record.method,
+        record.name,
+        record.server,
+        record.outcome,
+        round(record.seconds, 6),
+        record.tool,
+        record.profile,
+        record.program,
+        record.code,
+        record.error,
+        record.digest,
+        record.trace,
+    )
 
 
 def _stamp(when: float) -> str:
-    return datetime.fromtimestamp(when, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    whole = int(when)
+    return f"{_second(whole)}.{int((when - whole) * 1000):03d}Z"
+
+
+@functools.lru_cache(maxsize=16)
+def _second(when: int) -> str:
+    return datetime.fromtimestamp(when, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 _ENCODER = msgspec.json.Encoder()

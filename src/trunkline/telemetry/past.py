@@ -112,9 +112,6 @@ class PastCalls:
         until = max([_first_id(time.time() - days * 86400), *(row[0] for row in oldest)])
         await store.fetch("DELETE FROM calls WHERE id <= ?", until)
 
-    def forget_user(self, user: str) -> None:
-        """Somebody is gone: whoever comes under that name is another person, who is shown nothing of it."""
-
 
 def _first_id(when: float) -> str:
     """What the ids of calls begin with, and so sorts before them."""
