@@ -19,6 +19,7 @@ IMPORTS_LATE = {
     "trunkline.gateway.api.discovery": "few gateways have an endpoint that offers servers",
     "trunkline.gateway.api.registry": "registries are for those who look into them",
     "trunkline.gateway.api.server_actions": "a doctor is loaded when somebody calls for one",
+    "trunkline.gateway.console_sign_in": "where nobody signs in, nothing of OAuth is loaded",
     "trunkline.hub": "vendors' formats and discovery are for those who use them",
     "trunkline.tenancy.sign_ins": "where nobody signs in, nothing of OAuth is loaded",
     "trunkline.search": "numpy and the model are an extra",

@@ -48,6 +48,12 @@ class IssuerSpec:
     """A scope without which a token may only read."""
     leeway: float = 30.0
     """Seconds that its clock may be wrong."""
+    client_id: str = ""
+    """The id that Trunkline has there, so that people sign in to the console by it; without one, they have a key."""
+    client_secret: str = field(default="", repr=False)
+    """The secret of that client, if it has one. Write `${secret:NAME}` to keep it out of the file."""
+    scopes: tuple[str, ...] = ("openid", "profile", "email")
+    """What such a sign-in asks for, besides `required_scopes` and `write_scope`; with `openid`."""
 
     @property
     def audiences(self) -> tuple[str, ...]:
@@ -138,5 +144,11 @@ def _check_issuer(spec: IssuerSpec, profiles: Collection[str], where: str) -> No
     for profile in spec.profiles.values():
         if profile not in profiles:
             raise ConfigError(f"{where}.profiles names {profile!r}, which is no profile.", hint="See [profiles.NAME].")
-    if not _SCOPES.fullmatch(" ".join((*spec.required_scopes, spec.write_scope))):
+    if not _SCOPES.fullmatch(" ".join((*spec.required_scopes, spec.write_scope, *spec.scopes))):
         raise ConfigError(f"[{where}]: a scope has no quotes, backslashes or letters beyond ASCII.")
+    if spec.client_secret and not spec.client_id:
+        raise ConfigError(f"[{where}] has a `client_secret`, but no `client_id`.", hint="Write whose secret it is.")
+    if spec.client_id and not _SAFE_ADDRESS.match(spec.issuer):
+        raise ConfigError(f"{where}.issuer is no https address.", hint="Nobody can be sent there to sign in.")
+    if spec.client_id and "openid" not in spec.scopes:
+        raise ConfigError(f"{where}.scopes lacks `openid`.", hint="Without it, the provider does not say who it is.")

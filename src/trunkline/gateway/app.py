@@ -37,6 +37,7 @@ from trunkline.gateway.api.routes import PATH as API
 from trunkline.gateway.api.routes import Api, error_body
 from trunkline.gateway.audit import RequestAudit
 from trunkline.gateway.console import files as console
+from trunkline.gateway.console_sign_in import ConsoleSignIn
 from trunkline.gateway.cookie import Cookies
 from trunkline.gateway.cors import Cors
 from trunkline.gateway.edge_proxy import EdgeProxy
@@ -94,6 +95,7 @@ class Doors:
         sessions.idle, sessions.longest = gateway.console_idle, gateway.console_longest
         sessions.issuers = lambda: config.issuers
         self.cookies = Cookies(base, sessions)
+        self.console_sign_in = ConsoleSignIn(config.issuers, base, self.issuers, tenancy, self.cookies)
         self.address = base
         self.sessions = Sessions(
             most=gateway.max_sessions, idle=gateway.session_idle, question_timeout=gateway.question_timeout
@@ -111,6 +113,7 @@ class App:
     def __init__(self, relay: Relay, gateway: GatewayConfig, doors: Doors, tasks: Tasks) -> None:
         self._relay, self._guard, self._pages = relay, doors.guard, doors.pages
         self._issuers, self._resource, self._cookies = doors.issuers, doors.resource, doors.cookies
+        self._console_sign_in = doors.console_sign_in
         self._cors = Cors(gateway.allowed_origins, METHODS, (THREAD_HEADER,)) if gateway.allowed_origins else None
         self.edge_proxy = EdgeProxy(lambda: relay.config.edge, doors.guard, self._let_in)
         self._subscribers = Subscribers(relay)
@@ -125,7 +128,7 @@ class App:
         self.questions.listeners.append(self._tell_of_question)
         self._audit = RequestAudit(relay.recording)
         routes = [
-            *session.routes(relay, doors.guard, doors.cookies, doors.address, ()),
+            *session.routes(relay, doors.guard, doors.cookies, doors.address, doors.console_sign_in.offered),
             *status.routes(relay),
             *calls.routes(relay),
             *events.routes(self.events),
@@ -183,6 +186,8 @@ class App:
                 self._resource.answer(request, self._relay.config.profiles)
             elif request.path == console.PAGE or request.path.startswith(console.PATH):
                 console.answer(request)
+            elif self._console_sign_in.serves(request.path):
+                await self._console_sign_in(request, self._audit)
             else:
                 self._other(request)
         except RefusedError as error:

@@ -38,7 +38,7 @@ async def answer(sign_ins: SignIns, whose: Whose, cookies: Cookies, request: Req
             raise RefusedError("There is nothing here.", status=404, hint="`public_url` has to be an https address.")
         request.answer(200, msgspec.json.encode(document), [JSON, (b"cache-control", b"max-age=3600")])
         return
-    problem = await sign_ins.finish(_query(request.url.partition(b"?")[2]), cookies_of(request))
+    problem = await sign_ins.finish(query_of(request), cookies_of(request))
     if problem:
         body = f"<p>{escape(problem)}</p><p>Go back to where you came from, and begin again.</p>"
         request.answer(400, page_of("Not signed in", body), PAGE)
@@ -87,9 +87,9 @@ def _about(found: Gate) -> str:
     return f"{escape(found.owner)} signs in to {escape(unit_name(found.server))}, for what they call here."
 
 
-def _query(text: bytes) -> dict[str, str]:
+def query_of(request: Request) -> dict[str, str]:
     """What somebody was sent back with; said twice, it could be read in two ways."""
-    pairs = _pairs(text)
+    pairs = _pairs(request.url.partition(b"?")[2])
     found = dict(pairs)
     return found if len(found) == len(pairs) else {}
 

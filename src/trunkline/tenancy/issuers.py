@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast
@@ -18,6 +19,8 @@ from trunkline.tenancy.people import Admission, Issued, People, is_own_name
 
 TYPES = ("", "jwt", "at+jwt", "application/at+jwt")
 """What a token may call itself; several providers say nothing."""
+ID_TYPES = ("", "jwt")
+"""The same for what says who signed in."""
 LONGEST_NAME = 200
 _RANKS: tuple[Literal["admin", "member", "reader"], ...] = ("admin", "member", "reader")
 
@@ -76,19 +79,25 @@ class Issuers:
         issuer = self._all.get(str(claims.get("iss")))
         if issuer is None:
             raise TokenRefusedError("The token is of another issuer than those that are trusted here.")
-        spec, algorithm = issuer.spec, str(header.get("alg"))
+        spec = issuer.spec
         check_header(header, spec)
         # Whatever can be seen without its key is seen first: strangers have no key fetched for what is refused anyway.
         places = self._places(claims, spec)
         if places is not None and place not in places:
             raise TokenRefusedError("The token is for another audience than this address.")
-        key = await issuer.keys.find(str(header.get("kid", "")), algorithm)
-        if key is None:
-            raise TokenRefusedError("The token is signed with a key that its issuer does not have.")
-        issued = issued_of(_verified(token, key, algorithm, spec), spec, places)
+        issued = issued_of(await _checked(token, header, issuer), spec, places)
         admitted = await self._people.admit_issued(token, issued)
         self._bring(admitted.scope.user, token.decode("latin-1"), issued.expires)
         return admitted
+
+    async def who_signed_in(self, spec: IssuerSpec, id_token: bytes, nonce: str, scopes: Collection[str]) -> Issued:
+        """Whom an ID token means that our own client was just given, with scopes; TokenRefusedError says why nobody."""
+        header, _ = _unverified(id_token)
+        check_header(header, spec, ID_TYPES)
+        claims = await _checked(id_token, header, self._all[spec.issuer])
+        check_id_claims(claims, spec.client_id, nonce)
+        # How long it counts says nothing of how long somebody stays signed in.
+        return _meant(claims, spec, set(scopes))
 
     def _places(self, claims: Claims, spec: IssuerSpec) -> frozenset[str] | None:
         """The addresses of ours that a token is for; `None` for all, where the configuration says what it is for."""
@@ -100,12 +109,12 @@ class Issuers:
         return None
 
 
-def check_header(header: Claims, spec: IssuerSpec) -> None:
+def check_header(header: Claims, spec: IssuerSpec, types: Collection[str] = TYPES) -> None:
     """Refuse a token by what it says of itself."""
     if header.get("alg") not in spec.algorithms:
         raise TokenRefusedError("The token is signed in a way that is not accepted here.")
-    if str(header.get("typ", "")).lower() not in TYPES:
-        raise TokenRefusedError("The token is no access token.")
+    if str(header.get("typ", "")).lower() not in types:
+        raise TokenRefusedError(f"The token is no {'access' if types is TYPES else 'ID'} token.")
     if "crit" in header:
         raise TokenRefusedError("The token wants something understood that is not understood here.")
 
@@ -118,6 +127,23 @@ def issued_of(claims: Claims, spec: IssuerSpec, places: frozenset[str] | None) -
     if "cnf" in claims:
         raise TokenRefusedError("The token is bound to a key, and is no bearer token.")
     scopes = {*_words(claims.get("scope")), *_words(claims.get("scp"))}
+    return _meant(claims, spec, scopes, float(claims["exp"]) + spec.leeway, places)
+
+
+def check_id_claims(claims: Claims, client_id: str, nonce: str) -> None:
+    """Refuse an ID token that is for another client than ours, or of another sign-in (OpenID Connect Core 3.1.3.7)."""
+    audiences = _words(claims.get("aud"), split=False)
+    party = claims.get("azp", client_id if len(audiences) == 1 else None)
+    if client_id not in audiences or party != client_id:
+        raise TokenRefusedError("The identity provider's answer is for another client.")
+    said = claims.get("nonce")
+    if not isinstance(said, str) or not hmac.compare_digest(said.encode(), nonce.encode()):
+        raise TokenRefusedError("The identity provider's answer belongs to another sign-in.")
+
+
+def _meant(
+    claims: Claims, spec: IssuerSpec, scopes: set[str], expires: float = 0.0, places: frozenset[str] | None = None
+) -> Issued:
     missing = [scope for scope in spec.required_scopes if scope not in scopes]
     if missing:
         raise TokenRefusedError("The token lacks a scope.", status=403, scopes=spec.required_scopes)
@@ -128,7 +154,7 @@ def issued_of(claims: Claims, spec: IssuerSpec, places: frozenset[str] | None) -
         role_of(claims, groups, spec),
         next((profile for group, profile in spec.profiles.items() if group in groups), ""),
         bool(spec.write_scope) and spec.write_scope not in scopes,
-        float(claims["exp"]) + spec.leeway,
+        expires,
         places,
     )
 
@@ -185,6 +211,15 @@ def _unverified(token: bytes) -> tuple[Claims, Claims]:
     if isinstance(read, Raised):
         raise TokenRefusedError("The token cannot be read.")
     return read["header"], read["payload"]
+
+
+async def _checked(token: bytes, header: Claims, issuer: _Issuer) -> Claims:
+    """What a token says, once its signature, its issuer and its time are checked."""
+    algorithm = str(header.get("alg"))
+    key = await issuer.keys.find(str(header.get("kid", "")), algorithm)
+    if key is None:
+        raise TokenRefusedError("The token is signed with a key that its issuer does not have.")
+    return _verified(token, key, algorithm, issuer.spec)
 
 
 def _verified(token: bytes, key: PublicKey, algorithm: str, spec: IssuerSpec) -> Claims:

@@ -249,3 +249,42 @@ async def https(folder: Path) -> AsyncGenerator[tuple[str, list[str]]]:
 async def _connections(opened: Gateway, http: aiohttp.ClientSession) -> list[dict[str, Any]]:
     async with http.get(f"{base_of(opened)}/api/v1/connections") as answer:
         return (await answer.json())["connections"]
+
+
+async def test_a_person_signs_in_to_the_console_with_the_provider_and_is_who_they_are_there(
+    tmp_path: Path, real: Real, chromium: Browser
+) -> None:
+    client = {
+        "application_type": "native",  # so that any port of this machine may be come back to
+        "redirect_uris": ["http://localhost/console/signed-in"],
+        "token_endpoint_auth_method": "client_secret_basic",
+    }
+    async with aiohttp.ClientSession() as http, http.post(f"{real.issuer}/reg", json=client) as answer:
+        made = await answer.json()
+    corp = {
+        "issuer": real.issuer,
+        "client_id": made["client_id"],
+        "client_secret": made["client_secret"],
+        "groups_claim": "email",
+        "roles": {"carla@example.org": "admin"},
+    }
+    # Another site than the provider's, by its name: what a browser sends across is then what it would send for a team.
+    sections = {"auth": {"issuers": {"corp": corp}}}
+    async with gateway(tmp_path, {}, sections=sections, host="localhost") as opened:
+        page = await chromium.new_page()
+        await page.goto(f"{base_of(opened)}/")
+        await page.get_by_role("link", name="Continue with corp").click()
+        await page.fill("input[name=login]", "carla")
+        await page.fill("input[name=password]", "any")
+        await page.click("button[type=submit]")
+        await page.get_by_role("button", name="Continue").click()
+        await page.wait_for_url(f"{base_of(opened)}/*")
+        await page.get_by_role("heading", name="Overview").first.wait_for()
+        me = await page.evaluate("fetch('/api/v1/me').then((answer) => answer.json())")
+        kept = {str(one.get("name")): one.get("sameSite") for one in await page.context.cookies(base_of(opened))}
+        await page.context.close()
+
+    assert (me["user"], me["role"], me["signed_in"]) == ("corp:carla", "admin", True)
+    assert list(kept.values()) == ["Strict"]
+    async with aiohttp.ClientSession() as http:
+        assert ["granted", "authorization_code", made["client_id"]] in await real.log(http)

@@ -163,7 +163,8 @@ def authorization_address(
     redirect_uri: str,
     state: str,
     verifier: str,
-    resource: str,
+    resource: str = "",
+    nonce: str = "",
     scopes: tuple[str, ...],
 ) -> str:
     """Where a person goes to sign in."""
@@ -176,7 +177,8 @@ def authorization_address(
         "state": state,
         "code_challenge": challenge_of(verifier),
         "code_challenge_method": "S256",
-        "resource": resource,
+        **({"resource": resource} if resource else {}),
+        **({"nonce": nonce} if nonce else {}),
         **({"scope": " ".join(scopes)} if scopes else {}),
         **({"prompt": "consent"} if "offline_access" in scopes else {}),
     }

@@ -147,7 +147,7 @@ async def find_issuer(web: Web, server_url: str, resource: Resource, config: OAu
             auth_methods=("client_secret_basic",) if config.client_secret else (),
         )
         return replace(given, authorization_url=_http(config.authorization_url) if config.authorization_url else "")
-    found = await _described(web, name or own)
+    found = await described(web, name or own)
     if found is None:
         # Only where nobody is named, at the server's own origin, and never with a secret of the operator's.
         if name or config.client_secret or config.private_key:
@@ -159,15 +159,16 @@ async def find_issuer(web: Web, server_url: str, resource: Resource, config: OAu
     return found
 
 
-async def _described(web: Web, issuer: str) -> Issuer | None:
+async def described(web: Web, issuer: str, *, says_pkce: bool = True) -> Issuer | None:
+    """What an authorization server says of itself, that it knows PKCE included if it must; `None` for nothing."""
     for place in metadata_places(issuer):
         answer = await web.get(place, "authorization server")
         if answer.status == 200 and answer.content:
-            return _read(web, answer.content, issuer)
+            return _read(web, answer.content, issuer, says_pkce=says_pkce)
     return None
 
 
-def _read(web: Web, said: Mapping[str, Any], issuer: str) -> Issuer:
+def _read(web: Web, said: Mapping[str, Any], issuer: str, *, says_pkce: bool) -> Issuer:
     """A description, if it is about the one that was asked for (RFC 8414 section 3.3)."""
     if not same_issuer(str(said.get("issuer", "")), issuer):
         raise ConfigError("The authorization server's description is about another one.", hint="Do not sign in there.")
@@ -178,8 +179,10 @@ def _read(web: Web, said: Mapping[str, Any], issuer: str) -> Issuer:
 
     grants = _texts(said, "grant_types_supported")
     authorization = said.get("authorization_endpoint")
-    if "S256" not in _texts(said, "code_challenge_methods_supported") and (
-        not grants or "authorization_code" in grants
+    if (
+        says_pkce
+        and "S256" not in _texts(said, "code_challenge_methods_supported")
+        and (not grants or "authorization_code" in grants)
     ):
         raise ConfigError(
             "The authorization server does not say that it protects sign-ins with PKCE (S256).",
