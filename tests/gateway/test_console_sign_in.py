@@ -156,6 +156,13 @@ async def test_an_id_token_that_is_not_of_this_sign_in_or_not_for_us_lets_nobody
             assert (await one.me(tab))["signed_in"]
 
 
+async def test_a_client_without_a_secret_says_only_its_name(tmp_path: Path) -> None:
+    async with house(tmp_path, client_secret=None) as one, browsing() as tab:
+        async with tab.get(await one.agree(tab), allow_redirects=False) as back:
+            assert back.status == 302
+        assert (one.corp.tokens[-1]["client_id"], "client_secret" in one.corp.tokens[-1]) == ("console", False)
+
+
 async def test_a_scope_that_was_not_granted_is_missed(tmp_path: Path) -> None:
     async with house(tmp_path, required_scopes=["mcp"]) as one, browsing() as tab:
         one.corp.scopes = "openid profile"
@@ -211,12 +218,14 @@ async def test_at_an_https_address_the_cookie_of_a_sign_in_is_of_that_host_alone
         assert rest.partition("; ")[2] == "Path=/; Max-Age=600; HttpOnly; SameSite=Lax; Secure"
 
 
-async def test_who_is_blocked_is_out_at_once_and_comes_back_in_no_way(tmp_path: Path) -> None:
+async def test_the_store_remembers_who_signed_in_and_who_is_blocked_is_out_at_once(tmp_path: Path) -> None:
     async with house(tmp_path) as one, browsing() as tab:
         async with tab.get(await one.agree(tab)):
             assert (await one.me(tab))["signed_in"]
-        people = one.opened.hub.relay.tenancy.people
-        await people.update_user("corp:ana", role="blocked")
+        tenancy = one.opened.hub.relay.tenancy
+        await tenancy.console_sessions.follow(None)  # as after a restart, only the store knows
+        assert (await one.me(tab))["user"] == "corp:ana"
+        await tenancy.people.update_user("corp:ana", role="blocked")
         assert not (await one.me(tab))["signed_in"]
         async with tab.get(await one.agree(tab), allow_redirects=False) as back:
             assert (back.status, "blocked" in await back.text()) == (403, True)
