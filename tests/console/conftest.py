@@ -1,4 +1,4 @@
-"""One browser for each worker, and one gateway with a desk that has something of everything."""
+"""One browser, and one gateway with a desk that has something of everything."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.console.browser import DESK, PATIENCE, Running, Watched, launch, runn
 from tests.harness import make_config, plain_server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Generator[Browser]:
-    """A real Chromium."""
+    """A real Chromium; not longer than these tests, because its loop would be in the way of all that follow."""
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         opened = launch(playwright)
