@@ -93,7 +93,8 @@ async def test_every_route_is_described_with_all_it_takes(tmp_path: Path, http: 
         assert (("header", "If-Match") in parameters) == route.versioned
         assert ("requestBody" in one) == (route.body is not None)
         assert ("content" in one["responses"][str(route.status)]) == (route.status != 204)
-        assert ("401" in one["responses"]) == (one.get("security") != [])
+        assert ("401" in one["responses"]) == (route.path != "openapi.json")
+        assert ("403" in one["responses"]) == (one.get("security") != [])
     assert len({one["operationId"] for one in operations.values()}) == len(operations)
     public = {(method, path) for (method, path), one in operations.items() if one.get("security") == []}
     assert public == {one for one in PUBLIC if one[1].startswith(PATH)} | {("POST", PATH + "session")}
@@ -369,7 +370,7 @@ async def test_no_route_leads_from_a_request_to_a_command(
             {"servers": ["evil"]},
         ]
         for route in opened.app.api.routes:
-            if route.path in ("openapi.json", "session"):
+            if route.path in ("openapi.json", "session") or (route.streams and who != "nobody"):
                 continue
             for name in ("x", "evil", "filesystem", f"; touch {canary}"):
                 path = quote_names(at(route, name=name, client="cursor", server=name, id=name, tool=name))

@@ -185,7 +185,7 @@ def _since(relay: Relay) -> float:
 def _wanted(ask: Ask) -> Wanted:
     given, scope = ask.query, ask.scope
     outcome = given.get("outcome", "")
-    if outcome and outcome not in get_args(Outcome):
+    if "outcome" in given and outcome not in get_args(Outcome):
         raise RefusedError("There is no such `outcome`.", hint=f"There are {', '.join(get_args(Outcome))}.")
     if scope.role != "admin" and given.get("user", scope.user) not in ("", scope.user):
         raise RefusedError("Calls of others are for admins.", status=403)
@@ -196,14 +196,14 @@ def _wanted(ask: Ask) -> Wanted:
         server,
         given.get("tool", ""),
         outcome,
-        _seconds(given.get("since", "")),
+        _seconds(given.get("since", "0")),
         ask.cursor,
     )
 
 
 def _seconds(text: str) -> float:
     try:
-        found = float(text) if text else 0.0
+        found = float(text)
     except ValueError:
         found = -1.0
     if not 0 <= found < 1e12:
@@ -218,7 +218,7 @@ def _number(text: str) -> int:
 
 
 def _fitting(lines: Iterable[dict[str, Any]], ask: Ask) -> Iterable[dict[str, Any]]:
-    kind, user, since = ask.query.get("kind", ""), ask.query.get("user", ""), _seconds(ask.query.get("since", ""))
+    kind, user, since = ask.query.get("kind", ""), ask.query.get("user", ""), _seconds(ask.query.get("since", "0"))
     first = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since)) if since else ""
     for line in islice(lines, MOST_LOOKED_AT):
         if str(line.get("time", "")) < first:

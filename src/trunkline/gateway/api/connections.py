@@ -55,6 +55,7 @@ def routes(relay: Relay) -> list[Route]:
             api.login,
             gives=SignInState,
             query=("user",),
+            refuses=(502,),
         ),
         Route(
             "GET",

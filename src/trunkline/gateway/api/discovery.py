@@ -47,6 +47,7 @@ def routes(relay: Relay) -> list[Route]:
             gives=ShownService,
             pages="services",
             query=("user",),
+            refuses=(502,),
         ),
         Route(
             "POST",
@@ -56,6 +57,8 @@ def routes(relay: Relay) -> list[Route]:
             WantedService,
             ShownServer,
             status=201,
+            or_status=200,
+            refuses=(409, 502),
         ),
     ]
 

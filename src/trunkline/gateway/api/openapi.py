@@ -8,7 +8,7 @@ import msgspec
 
 from trunkline import errors
 from trunkline.errors import TrunklineError
-from trunkline.gateway.api.routes import LONGEST_PAGE, PAGE, PATH, Ask, Given, Route, code_of
+from trunkline.gateway.api.routes import HIGHEST_LIMIT, LONGEST_PAGE, PAGE, PATH, Ask, Given, Route, code_of
 from trunkline.telemetry.record import OUTCOMES
 from trunkline.telemetry.series import RANGES
 from trunkline.version import __version__
@@ -16,8 +16,8 @@ from trunkline.version import __version__
 QUERY: dict[str, dict[str, Any]] = {
     "cursor": {"description": "Where the page begins: what the page before gave as `cursor`."},
     "limit": {
-        "description": "How many there may be in a page.",
-        "schema": {"type": "integer", "minimum": 1, "maximum": LONGEST_PAGE, "default": PAGE},
+        "description": f"How many there may be in a page; of more than {LONGEST_PAGE}, so many are given.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": HIGHEST_LIMIT, "default": PAGE},
     },
     "user": {"description": "Whose; default is who asks. Others' are for admins."},
     "scope": {
@@ -59,10 +59,11 @@ REFUSALS = {
     409: "Something stands in the way: a name that is another's.",
     412: "Somebody else changed it first; look, and try again.",
     415: "A body is sent as application/json.",
-    422: "The body does not fit.",
+    422: "What was sent does not fit.",
     429: "A limit is reached; `Retry-After` says when there is more.",
     502: "The server failed.",
     503: "The store is away; try again.",
+    504: "It took too long.",
 }
 
 
@@ -114,7 +115,10 @@ def _operation(route: Route, refs: dict[Any, Any]) -> dict[str, Any]:
             *(_parameter("query", name, QUERY[name]) for name in route.query),
             *([_parameter("header", "If-Match", {"description": _IF_MATCH})] if route.versioned else []),
         ],
-        "responses": {str(route.status): _answer(route, refs), **_refusals(route, names)},
+        "responses": {
+            **{str(status): _answer(route, refs) for status in (route.status, route.or_status) if status},
+            **_refusals(route, names),
+        },
     }
     if route.body is not None:
         made["requestBody"] = {"required": True, "content": _json(refs[route.body])}
@@ -155,14 +159,15 @@ def _properties(kind: Any) -> dict[str, Any]:
 
 
 def _refusals(route: Route, names: list[str]) -> dict[str, Any]:
-    if route.public:
-        return {}
-    expected = {400, 401, 403, 503}
-    expected |= {404} if names or "user" in route.query else set()
+    fields = route.body.__struct_fields__ if route.body is not None else ()
+    expected = {400, *route.refuses}
+    expected |= {401, 503} if route.public != "to all" else set()
+    expected |= {403} if not route.public else set()
+    expected |= {404} if names or "user" in (*route.query, *fields) else set()
     expected |= {429} if route.streams else set()
-    expected |= {415, 422} if route.body is not None else set()
+    expected |= {415} if route.body is not None else set()
+    expected |= {422} if route.body is not None or route.query else set()
     expected |= {412} if route.versioned else set()
-    expected |= {429, 502} if route.path.endswith("/call") else set()
     return {str(status): {"$ref": f"#/components/responses/{status}"} for status in sorted(expected)}
 
 

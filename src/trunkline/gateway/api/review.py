@@ -49,7 +49,6 @@ class ShownReview(TypedDict):
 def routes(relay: Relay) -> list[Route]:
     """What can be done with what waits."""
     api = _Reviews(relay)
-    whose = ("user",)
     return [
         Route(
             "GET",
@@ -60,8 +59,13 @@ def routes(relay: Relay) -> list[Route]:
             pages="review",
             query=("server", "user"),
         ),
-        Route("POST", "review/{server}/approve", "Agree to it", api.approve, Decision, Decided, query=whose),
-        Route("POST", "review/{server}/reject", "Hold it for good", api.reject, Decision, Decided, query=whose),
+        *(
+            Route("POST", f"review/{{server}}/{verb}", words, run, Decision, Decided, query=("user",), refuses=(412,))
+            for verb, words, run in (
+                ("approve", "Agree to it", api.approve),
+                ("reject", "Hold it for good", api.reject),
+            )
+        ),
     ]
 
 

@@ -37,6 +37,8 @@ from trunkline.identity import Scope
 PATH = "/api/v1/"
 PAGE = 100
 LONGEST_PAGE = 1000
+HIGHEST_LIMIT = 999_999
+"""What may be asked for; the longest page is given."""
 
 T = TypeVar("T")
 
@@ -72,7 +74,7 @@ class Ask:
     def limit(self) -> int:
         """How many the caller wants in a page."""
         text = self.query.get("limit", str(PAGE))
-        if not re.fullmatch(r"[1-9][0-9]{0,5}", text):
+        if not re.fullmatch(r"[1-9][0-9]*", text) or len(text) > len(str(HIGHEST_LIMIT)):
             raise RefusedError("`limit` must be a number from 1 on.")
         return min(int(text), LONGEST_PAGE)
 
@@ -123,6 +125,10 @@ class Route:
     pages: str = ""
     """What the list in its answer is called, where it answers a page."""
     status: int = 200
+    or_status: int = 0
+    """That of the same answer where something was there before, or was not."""
+    refuses: tuple[int, ...] = ()
+    """How it may refuse, beyond what follows from what it takes."""
     query: tuple[str, ...] = ()
     versioned: bool = False
     """It takes `If-Match`."""

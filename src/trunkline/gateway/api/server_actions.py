@@ -109,8 +109,24 @@ def routes(relay: Relay) -> list[Route]:
             gives=ShownServer,
             query=whose,
         ),
-        Route("POST", "servers/{name}/doctor", "Find out what ails a server", api.doctor, gives=Findings, query=whose),
-        Route("POST", "servers/check", "Try an address, and keep nothing of it", api.check, WantedCheck, Checked),
+        Route(
+            "POST",
+            "servers/{name}/doctor",
+            "Find out what ails a server",
+            api.doctor,
+            gives=Findings,
+            query=whose,
+            refuses=(429, 504),
+        ),
+        Route(
+            "POST",
+            "servers/check",
+            "Try an address, and keep nothing of it",
+            api.check,
+            WantedCheck,
+            Checked,
+            refuses=(429, 504),
+        ),
     ]
 
 

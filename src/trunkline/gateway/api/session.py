@@ -69,8 +69,9 @@ def routes(relay: Relay, guard: Guard, cookies: Cookies, address: str, issuers: 
             WantedSession,
             Me,
             public="to all",
+            refuses=(401, 503),
         ),
-        Route("DELETE", "session", "Sign out a browser", api.end, status=204, needs="any key"),
+        Route("DELETE", "session", "Sign out a browser", api.end, status=204, needs="any key", refuses=(422,)),
     ]
 
 

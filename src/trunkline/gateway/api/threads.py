@@ -88,6 +88,7 @@ def routes(threads: Threads, config: Callable[[], Config]) -> list[Route]:
             query=whose,
             versioned=True,
             needs=needs,
+            or_status=201,
         ),
         Route(
             "DELETE",

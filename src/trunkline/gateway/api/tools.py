@@ -149,6 +149,7 @@ def routes(relay: Relay, asking: Asking, tasks: Tasks) -> list[Route]:
             WantedCall,
             Called,
             needs="any key",
+            refuses=(409, 429, 502),
         ),
     ]
 
@@ -158,15 +159,13 @@ class _Tools:
         self._relay, self._asking, self._tasks = relay, asking, tasks
 
     async def list(self, ask: Ask) -> Given:
-        scope = await self._scope(ask, ask.query.get("thread", ""))
+        scope, strategy = await self._scope(ask, ask.query.get("thread", "")), _strategy(ask)
         await self._relay.settle()
         snapshot = self._relay.view(scope).snapshot
         server, query = ask.query.get("server", ""), ask.query.get("q", "")
         if query:
             chosen = [server] if server else []
-            found = await self._relay.find(
-                query, snapshot, scope, limit=ask.limit, servers=chosen, strategy=_strategy(ask)
-            )
+            found = await self._relay.find(query, snapshot, scope, limit=ask.limit, servers=chosen, strategy=strategy)
             tools = [{**shown(one.tool), "score": round(one.score, 4), "why": _why(one)} for one in found]
             return Given({"tools": tools})
         names = sorted(
@@ -266,8 +265,8 @@ class _Told:
 
 
 def _strategy(ask: Ask) -> SearchStrategy | None:
-    wanted = ask.query.get("strategy", "")
-    if not wanted:
+    wanted = ask.query.get("strategy")
+    if wanted is None:
         return None
     for known in get_args(SearchStrategy):
         if wanted == known:
