@@ -77,7 +77,18 @@ def test_an_old_schema_is_told_and_migrated_and_a_newer_one_is_left_alone(one: H
     assert one.said("store", "migrate") == {"store": str(one.folder / "trunkline.db"), "from": 0, "to": NEWEST}
     assert "has the newest schema" in one.run("store", "migrate").stderr
     with sqlite3.connect(one.folder / "trunkline.db") as database:
-        for table in ("spent", "data_keys", "credentials", "sign_ins", "leases"):
+        later = (
+            "spent",
+            "data_keys",
+            "credentials",
+            "sign_ins",
+            "leases",
+            "console_sessions",
+            "programs",
+            "calls",
+            "used",
+        )
+        for table in later:
             database.execute(f"DROP TABLE {table}")
         database.execute("DELETE FROM schema_version WHERE version > 1")
     database.close()

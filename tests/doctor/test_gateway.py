@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.inside import running_gateway
 from tests.doctor.scene import GOOD, Machine, Page, website
+from trunkline.sandbox import runtime
 
 TOKEN = "a-long-token-of-the-house"
 METADATA = "/.well-known/openid-configuration"
@@ -48,6 +49,20 @@ def test_a_trunkline_that_runs_already_is_told_from_another(token: str, machine:
 
     assert (same.code, [one["code"] for one in same.findings]) == (0, ["TL502"])
     assert (other.code, other.codes) == (1, ["TL502"])
+
+
+@pytest.mark.parametrize(("isolation", "code", "failed"), [("auto", "TL531", 0), ("bubblewrap", "TL532", 1)])
+def test_programs_without_bubblewrap_are_told_and_not_run_where_it_is_wanted(
+    isolation: str, code: str, failed: int, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "BUBBLEWRAP", ())
+    monkeypatch.setenv("TRUNKLINE_PROGRAMS_ISOLATION", isolation)
+    machine.configure(gateway={"port": 0, "expose": "code"}, servers={"it": GOOD})
+
+    told = machine.doctor()
+
+    assert (told.code, [one["code"] for one in told.findings]) == (failed, [code])
+    assert "bwrap" in told.finding(code)["seen"]
 
 
 def test_a_gateway_that_everyone_could_use_is_refused(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

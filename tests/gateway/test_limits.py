@@ -428,7 +428,8 @@ async def test_what_is_not_http_is_refused_and_closed(tmp_path: Path, garbage: b
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/", 404),
+        ("POST", "/", 405),
+        ("GET", "/nothing", 404),
         ("GET", "/mcp/", 404),
         ("GET", "/MCP", 404),
         ("GET", "//mcp", 404),
