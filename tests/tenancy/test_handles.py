@@ -58,7 +58,8 @@ async def test_at_an_address_that_names_nothing_there_is_nothing(tmp_path: Path,
         for key in keys.values():
             for path in ("nothing", "FIRST", "first/", "first%2f..", "..", "", "0", "one", "ana", "first/second"):
                 heard = await ModernCaller(f"{opened.url}/{path}", http, token=key).request("tools/list")
-                assert heard.status == 404, (path, heard.message)
+                # Clients make `/` of `..`, where the console is, which takes nothing.
+                assert heard.status == (405 if path == ".." else 404), (path, heard.message)
                 assert "one__" not in str(heard.message)
         bound = ModernCaller(f"{opened.url}/second", http, token=keys["first"])
         assert (await bound.request("tools/list")).status == 404
