@@ -67,6 +67,12 @@ class Shop:
             """Fail."""
             raise ValueError("the till is empty")
 
+        @server.tool(annotations=READS)
+        async def fail_beside() -> str:
+            """Fail, once somebody waits."""
+            await self.begun.wait()
+            raise ValueError("the till is empty")
+
         return server
 
     def agree_to(self, hub: Hub, *items: int) -> None:
