@@ -138,14 +138,27 @@ def trunkline_up(
         line = process.stdout.readline()
         assert line.startswith("Trunkline listens at "), f"{line!r} {process.stderr.read() if process.stderr else ''}"
         yield line.removeprefix("Trunkline listens at ").strip(), process
+    except BaseException as error:
+        ended = process.poll()
+        error.add_note(
+            f"The gateway {'runs' if ended is None else f'ended with {ended}'}; it said: {_farewell(process)}"
+        )
+        raise
     finally:
-        if process.poll() is None:
-            process.terminate()
-        try:
-            process.communicate(timeout=15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+        _farewell(process)
+
+
+def _farewell(process: subprocess.Popen[str]) -> str:
+    """End a gateway; what it had to say for itself."""
+    if process.poll() is None:
+        process.terminate()
+    try:
+        return process.communicate(timeout=15)[1]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[1]
+    except ValueError:  # it is over already
+        return ""
 
 
 @dataclass

@@ -47,6 +47,12 @@ class Tasks:
             await asyncio.wait(running, timeout=1.0)
 
 
+def is_cancelled() -> bool:
+    """Whether somebody cancelled the running task: else a cancellation that it meets is that of what it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 @asynccontextmanager
 async def open_tasks() -> AsyncGenerator[Tasks]:
     """Tasks that are cancelled and awaited when the body ends."""

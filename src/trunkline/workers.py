@@ -12,6 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
+from trunkline.tasks import is_cancelled
+
 MOST = 64
 """Threads that may work at once; further calls wait."""
 
@@ -27,7 +29,12 @@ def is_async(function: Callable[..., Any]) -> bool:
 async def run(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
     """Call a function and wait for its result; a thread whose caller is gone finishes by itself."""
     if is_async(function):
-        return await function(*args, **named)
+        try:
+            return await function(*args, **named)
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            raise RuntimeError("What it waited for was cancelled.") from None
     result = await in_thread(functools.partial(function, *args, **named))
     return await result if inspect.isawaitable(result) else result
 
@@ -86,8 +93,9 @@ def in_thread(function: Callable[[], Any]) -> asyncio.Future[Any]:
             error = RuntimeError("It raised StopIteration.")  # which a future cannot carry
         except (SystemExit, KeyboardInterrupt):
             error = RuntimeError("It wanted to end the program.")
-        except BaseException as raised:  # noqa: BLE001 - whoever waits gets it
-            error = raised
+        except BaseException as raised:  # noqa: BLE001 - whoever waits gets it; a panic of foreign code as an error
+            ours = isinstance(raised, Exception)
+            error = raised if ours else RuntimeError(f"It failed with {type(raised).__name__}: {raised}")
         with suppress(RuntimeError):  # the loop has ended, and with it everybody who waited
             loop.call_soon_threadsafe(settle, result, error)
 

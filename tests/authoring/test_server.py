@@ -215,6 +215,10 @@ async def test_a_tool_that_says_it_succeeded_keeps_its_answer() -> None:
     assert heard == [True]
 
 
+class Panic(BaseException):
+    """As extensions in Rust raise it, past everything that catches exceptions."""
+
+
 @pytest.mark.parametrize(
     ("error", "told"),
     [
@@ -222,6 +226,8 @@ async def test_a_tool_that_says_it_succeeded_keeps_its_answer() -> None:
         (KeyError("note"), "KeyError: 'note'"),
         (SystemExit(3), "It wanted to end the program."),
         (StopIteration(), "It raised StopIteration."),
+        (Panic("index out of bounds"), "It failed with Panic: index out of bounds"),
+        (asyncio.CancelledError(), "It failed with CancelledError: "),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -243,6 +249,15 @@ async def test_an_async_tool_cannot_end_the_program_either() -> None:
         raise SystemExit(3)
 
     assert (await server_of(leave).execute_tool("leave")).is_error
+
+
+async def test_an_async_tool_whose_own_work_was_cancelled_answers_that_it_failed() -> None:
+    async def stray() -> None:
+        work = asyncio.ensure_future(asyncio.Event().wait())
+        work.cancel()
+        await work
+
+    assert (await server_of(stray).execute_tool("stray")).is_error
 
 
 async def test_a_tool_that_takes_too_long_fails_and_is_cancelled() -> None:

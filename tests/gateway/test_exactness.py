@@ -115,3 +115,18 @@ async def test_what_a_server_says_of_itself_crosses_the_eras(
     assert found["example"] == [None]
     assert found["_meta"]["example/own"] == 1
     assert found["capabilities"]["experimental"] == {"x": {}}
+
+
+async def test_a_call_whose_work_was_cancelled_by_nobody_is_answered_all_the_same(
+    tmp_path: Path, http: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def stray(*_: Any) -> Any:
+        raise asyncio.CancelledError
+
+    async with gateway(tmp_path, {"exact": exact(tmp_path)}) as running:
+        running.hub.use(stray)
+
+        refused = await ModernCaller(running.url, http).call("run")
+
+    assert (refused.status, refused.message["error"]["message"]) == (500, "Trunkline failed; its log says why.")
+    assert "what it waited for was cancelled" in caplog.text

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from trunkline.errors import CancelledCallError
+from trunkline.tasks import is_cancelled
 
 T = TypeVar("T")
 CLEANUP = 1.0
@@ -35,7 +36,7 @@ class SingleFlight(Generic[T]):
         try:
             return await asyncio.shield(flight.task)
         except asyncio.CancelledError:
-            if flight.task.cancelled() and not _cancelling():
+            if flight.task.cancelled() and not is_cancelled():
                 raise CancelledCallError(f"The work for {key!r} was cancelled.") from None
             raise
         finally:
@@ -100,8 +101,3 @@ class _Flight(Generic[T]):
 
     def __init__(self) -> None:
         self.waiters = 0
-
-
-def _cancelling() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -56,7 +56,7 @@ from trunkline.gateway.resource import Resource, place_of
 from trunkline.identity import Scope, unit_name
 from trunkline.model import Call, State
 from trunkline.relay import Relay
-from trunkline.tasks import Tasks, open_tasks
+from trunkline.tasks import Tasks, is_cancelled, open_tasks
 from trunkline.tenancy.issuers import Issuers
 from trunkline.tenancy.people import NOBODY
 from trunkline.tenancy.tenancy import Tenancy
@@ -66,6 +66,7 @@ from trunkline.wire.members import Members, encode
 from trunkline.wire.meta import THREAD_MARK, is_modern, take_thread
 
 log = logging.getLogger("trunkline")
+_FAILED = error_object(-32603, "Trunkline failed; its log says why.")
 
 METHODS = ("GET", "POST", "DELETE")
 """What MCP is spoken with."""
@@ -200,11 +201,15 @@ class App:
             else:
                 _refuse(request, error, b"")
         except asyncio.CancelledError:
-            if not request.gone:  # else the caller hung up, and there is nobody to tell
+            if request.gone:  # the caller hung up, and there is nobody to tell
+                return
+            if is_cancelled():
                 raise
+            log.exception("A request failed: what it waited for was cancelled")
+            request.answer(500, _FAILED, [JSON])
         except Exception:
             log.exception("A request failed")
-            request.answer(500, error_object(-32603, "Trunkline failed; its log says why."), [JSON])
+            request.answer(500, _FAILED, [JSON])
 
     def drain(self) -> None:
         """Take no new requests, and end the streams that never end by themselves."""
