@@ -66,7 +66,7 @@ from trunkline.wire.members import Members, encode
 from trunkline.wire.meta import THREAD_MARK, is_modern, take_thread
 
 log = logging.getLogger("trunkline")
-_FAILED = error_object(-32603, "Trunkline failed; its log says why.")
+_FAILED = write_error(b"", error_object(-32603, "Trunkline failed; its log says why."))
 
 METHODS = ("GET", "POST", "DELETE")
 """What MCP is spoken with."""
