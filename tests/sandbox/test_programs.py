@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from tests.harness import until
 from tests.sandbox.shop import Shop, shop_hub
-from trunkline import Hub, MCPServerBase, ProgramError, Tool
+from trunkline import Hub, MCPServerBase, ProgramError, Tool, ToolResult
+from trunkline.call.middleware.chain import CallNext, ToolContext
 from trunkline.errors import BusyError, ConfigError, UnknownNameError
 from trunkline.sandbox import pool as pool_module
+from trunkline.workers import in_thread
 
 Scene = tuple[Hub, Shop]
 
@@ -137,6 +140,60 @@ async def test_when_one_of_several_calls_fails_the_others_do_not_outlive_the_pro
         await hub.run("import asyncio\nawait asyncio.gather(wait(), fail_beside())")
 
     await asyncio.wait_for(shop.left.wait(), 5)  # the server is told; it has its own tasks
+
+
+class Panic(BaseException):
+    """What native code may raise, and `except Exception` passes over."""
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), Panic()])
+async def test_a_call_that_somebody_else_cancels_or_that_panics_fails_in_the_program_alone(
+    scene: Scene, error: BaseException
+) -> None:
+    hub, _ = scene
+
+    async def broken(tool: Tool, params: dict[str, Any], context: ToolContext, call_next: CallNext) -> ToolResult:
+        if params.get("text") == "panic":
+            raise error
+        return await call_next(params)
+
+    hub.use(broken)
+    caught = "try:\n    x = await say_it(text='panic')\nexcept RuntimeError as error:\n    x = str(error)\nx"
+
+    assert "the call was ended" in (await hub.run(caught)).value
+    with pytest.raises(ProgramError, match="the call was ended"):
+        await hub.run("await say_it(text='panic')")
+    hub.relay.middlewares.remove(broken)
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, Panic])
+async def test_what_is_no_exception_in_a_thread_is_one_for_whoever_waits(error: type[BaseException]) -> None:
+    def work() -> None:
+        raise error
+
+    with pytest.raises(RuntimeError, match=error.__name__):
+        await in_thread(work)
+
+
+async def test_a_program_whose_task_somebody_else_cancels_failed_and_did_not_cancel_who_runs_it(scene: Scene) -> None:
+    hub, shop = scene
+    shop.begun.clear()
+    running = asyncio.ensure_future(hub.run("await wait()"))
+    await asyncio.wait_for(shop.begun.wait(), 5)
+
+    next(iter(hub.relay.programs.running())).task.cancel()
+
+    with pytest.raises(ProgramError, match="ended from outside"):
+        await running
+
+
+async def test_a_worker_that_does_not_start_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    async with shop_hub(tmp_path, processes=1) as (hub, _):
+        launcher = (await hub.relay.programs.pool.check()).launcher
+        launcher.write_text("#!/bin/sh\nexit 3\n")
+
+        with pytest.raises(ProgramError, match="Its sandbox failed"):
+            await hub.run("1")
 
 
 async def test_a_program_that_computes_is_ended_when_it_is_cancelled(scene: Scene) -> None:

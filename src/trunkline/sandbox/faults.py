@@ -49,6 +49,8 @@ def program_error(error: Any, config: ProgramsSection) -> ProgramError:
         return ProgramError("Its sandbox was ended.", hint="It may have used too much at once; do it in smaller steps.")
     if isinstance(error, MontyTypingError):
         return ProgramError(f"Its types do not fit:\n{error.display()[:_LONGEST]}", hint="Nothing of it was run.")
+    if not hasattr(error, "exception"):
+        return ProgramError("Its sandbox was ended.", hint="Run it again.")
     text = str(error)[:_LONGEST]
     frames: list[Any] = error.traceback() if hasattr(error, "traceback") else []
     line = int(frames[-1].line) if frames else 0

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from trunkline.config.programs import ProgramsSection
-from trunkline.errors import BusyError, ConfigError
+from trunkline.errors import BusyError, ConfigError, ProgramError, TrunklineError
+from trunkline.foreign import Raised, attempt
 from trunkline.sandbox.runtime import INSTALL, Runtime, is_installed, prepare
 from trunkline.sandbox.turns import Knows, Settled, Step, Turns
 from trunkline.workers import in_thread
 
 if TYPE_CHECKING:
     from pydantic_monty import Monty
+
+log = logging.getLogger("trunkline")
+T = TypeVar("T")
 
 _FAREWELL = 1.0
 """Seconds that a thread has to notice that its worker is gone."""
@@ -103,7 +108,7 @@ class Pool:
                     checkout_timeout=_FAREWELL * 10,
                     max_checkouts_per_worker=self.config.runs_per_worker or None,
                 )
-                await in_thread(monty.__enter__)
+                await _unbroken(in_thread(monty.__enter__))
                 self._monty = monty
         return self._monty
 
@@ -178,6 +183,7 @@ class Session:
             try:
                 await asyncio.wait([ending], timeout=_FAREWELL)
             finally:
+                ending.add_done_callback(_seen)
                 self._given_back(self)
         else:
             self._given_back(self)
@@ -185,10 +191,31 @@ class Session:
     async def _turn(self, work: Callable[[], Any]) -> Any:
         turn: asyncio.Future[Any] = in_thread(work)
         try:
-            return await asyncio.shield(turn)
+            return await _unbroken(asyncio.shield(turn))
         except asyncio.CancelledError:
             self.kill()
             await asyncio.wait([turn], timeout=_FAREWELL)
             if turn.done() and not turn.cancelled():
                 turn.exception()  # nobody else asks for it
             raise
+
+
+async def _unbroken(work: Awaitable[T]) -> T:
+    """What the interpreter's own library gave; if it broke, that is told without its words."""
+
+    async def waited() -> T:
+        return await work
+
+    came = await attempt(waited)
+    if not isinstance(came, Raised):
+        return came
+    if isinstance(came.error, TrunklineError):
+        raise came.error
+    log.error("The sandbox of programs failed.", exc_info=came.error)
+    raise ProgramError("Its sandbox failed.", hint="Run it again; the log says what happened.") from came.error
+
+
+def _seen(ending: asyncio.Future[Any]) -> None:
+    """A worker that could not be given back is gone, which is what was wanted."""
+    if not ending.cancelled():
+        ending.exception()

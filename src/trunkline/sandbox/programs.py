@@ -27,7 +27,7 @@ from trunkline.sandbox.bridge import Bridge, Outcome
 from trunkline.sandbox.pool import Pool
 from trunkline.sandbox.run import Kept, ProgramResult, Run, Told
 from trunkline.sandbox.waiting import Waiting
-from trunkline.tasks import Tasks
+from trunkline.tasks import Tasks, is_cancelled
 from trunkline.telemetry.savings import Savings
 from trunkline.tenancy.tenancy import Tenancy
 from trunkline.tool import PROGRAM
@@ -58,8 +58,6 @@ class UnderWay:
     task: asyncio.Task[Any]
     since: float
     """Seconds since the epoch."""
-    ended: bool = False
-    """Somebody ended it from outside."""
 
     @property
     def id(self) -> str:
@@ -112,7 +110,6 @@ class Programs:
         found = self._under_way.get(id)
         if found is None or (user is not None and found.user != user):
             return False
-        found.ended = True
         found.task.cancel()
         return True
 
@@ -180,11 +177,11 @@ class Programs:
             raise BusyError(f"{most} programs of yours run already.", hint="Wait for one to end.")
         self._of_user[who] += 1
         task = self._tasks.start(work, name=f"program {run.id}")
-        here = self._under_way[run.id] = UnderWay(run, call.scope.user, task, time.time())
+        self._under_way[run.id] = UnderWay(run, call.scope.user, task, time.time())
         try:
             return await task
         except asyncio.CancelledError:
-            if not here.ended:
+            if is_cancelled():
                 raise
             raise ProgramError("It was ended from outside.", printed=run.printed) from None
         finally:

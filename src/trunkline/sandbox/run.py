@@ -196,7 +196,7 @@ class Run:
         if running and not refused and not any(call.done() for call in running):
             await self._wait(running)
             await asyncio.sleep(0)  # others may be done in the same moment
-        done = {id: self._calls.pop(id).result() for id in pending if id in self._calls and self._calls[id].done()}
+        done = {id: _came(self._calls.pop(id)) for id in pending if id in self._calls and self._calls[id].done()}
         return refused | done
 
     async def _wait(self, running: Sequence[asyncio.Task[Any]]) -> None:
@@ -235,3 +235,10 @@ class Run:
         """Printed; said by a thread of the worker's."""
         self._printed.append(text)
         self._loop.call_soon_threadsafe(self._told.printed, text)
+
+
+def _came(call: asyncio.Task[Any]) -> Any:
+    """What came of a call; one that somebody cancelled, or that broke, fails in the program and does not end it."""
+    if call.cancelled() or call.exception() is not None:
+        return raised("RuntimeError", "the call was ended before it gave anything")
+    return call.result()
