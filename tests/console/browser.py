@@ -114,19 +114,34 @@ class Watched:
         if not url.startswith((self.base, "data:", "blob:")):
             self.wrong.append(f"foreign request: {url}")
 
-    def open(self, place: str = "") -> Page:
-        """Go somewhere in the console, and wait until it is there."""
-        if self.page.url.startswith(self.base):
-            self.page.evaluate("place => { location.hash = place; }", f"#/{place}")
-        else:
+    def open(self, place: str = "overview") -> Page:
+        """Go somewhere in the console, and wait until it is there; what was typed where one was is gone."""
+        if not self.page.url.startswith(self.base):
             self.page.goto(f"{self.base}/#/{place}")
-        self.page.locator("main h1").first.wait_for()
+        elif self._is_at(place):
+            self._go("connections" if place == "keys" else "keys")
+            self._go(place)
+        else:
+            self._go(place)
+        self.page.locator("main h1:not([data-left])").first.wait_for()
         self.settle()
         return self.page
 
     def settle(self) -> None:
         """Wait until nothing is being loaded."""
         self.page.locator(".loading").first.wait_for(state="detached")
+
+    def _is_at(self, place: str) -> bool:
+        return self.page.url.partition("#/")[2].partition("?")[0] == place.partition("?")[0]
+
+    def _go(self, place: str) -> None:
+        """Leave the page; what it was called is marked, since it stays until the next one is there."""
+        self.page.locator("main h1:not([data-left])").first.wait_for()
+        leave = """place => {
+            document.querySelector("main h1").dataset.left = "";
+            location.hash = place;
+        }"""
+        self.page.evaluate(leave, f"#/{place}")
 
 
 @contextmanager
@@ -163,11 +178,10 @@ def counted(page: Page) -> Generator[list[float]]:
     yield sizes
 
 
-def findings(page: Page, *rules: str) -> list[str]:
-    """What axe finds wrong with a page, by all its rules or those named."""
+def findings(page: Page) -> list[str]:
+    """What axe finds wrong with a page."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(axe())
-    only = {"runOnly": {"type": "rule", "values": rules}} if rules else {}
-    run = "(only) => axe.run({...only, resultTypes: ['violations']}).then((found) => found.violations)"
-    found: list[dict[str, Any]] = page.evaluate(run, only)
+    run = "axe.run({resultTypes: ['violations'], preload: false}).then((found) => found.violations)"
+    found: list[dict[str, Any]] = page.evaluate(run)
     return [f"{one['id']}: {[node['target'] for node in one['nodes']][:3]} {one['help']}" for one in found]

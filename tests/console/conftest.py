@@ -22,7 +22,7 @@ def browser() -> Generator[Browser]:
         opened.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
     """A gateway on this machine for whoever is on it, with a server that works and one that does not."""
     home: Path = tmp_path_factory.mktemp("desk")
@@ -31,8 +31,16 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
         yield opened
 
 
-@pytest.fixture
-def console(browser: Browser, desk: Running) -> Generator[Watched]:
-    """The console of that gateway, on a wide screen."""
+@pytest.fixture(scope="package")
+def screen(browser: Browser, desk: Running) -> Generator[Watched]:
+    """The console of that gateway on a wide screen, loaded once."""
     with watched(browser, desk.base) as one:
         yield one
+
+
+@pytest.fixture
+def console(screen: Watched) -> Generator[Watched]:
+    """The same, for one test, after which nothing went wrong."""
+    yield screen
+    wrong, screen.wrong = screen.wrong, []
+    assert wrong == []
