@@ -11,7 +11,7 @@ from typing import Any
 
 from trunkline.call.stages.record import RecordStage
 from trunkline.config.options import Config
-from trunkline.errors import StoreError
+from trunkline.errors import RefusedError, StoreError
 from trunkline.identity import Scope
 from trunkline.model import Kind
 from trunkline.storage.files import seal_key
@@ -87,10 +87,14 @@ class Recording:
         admit = self.audit.admit if self.audit is not None else None
         return (RecordStage(self.records, admit),) if self.records.readers else ()
 
-    @property
-    def require(self) -> Callable[[], None] | None:
-        """Refuses a call of a tool that may not be called without the audit; `None` where there is none."""
-        return self.audit.require if self.audit is not None else None
+    def require(self) -> None:
+        """Refuse a call of a tool that may not be called without the audit, where there is none, or it cannot be written."""
+        if self.audit is None:
+            hint = "Switch the audit on with [audit] `enabled = true`, or say `audit_required = false` of the tool."
+            raise RefusedError(
+                "This tool may not be called without the audit, and there is none.", code=-32000, status=403, hint=hint
+            )
+        self.audit.require()
 
     def listen(self, reader: Reader) -> Callable[[], None]:
         """Hear of calls that ended, while records are made; call what is returned to stop."""

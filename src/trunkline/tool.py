@@ -47,7 +47,7 @@ class Annotations:
     security_level: Literal["", "public", "internal", "restricted"] = ""
     """Whom it is for: `public`, `internal` or `restricted`."""
     audit_required: bool | None = None
-    """Every call of it is logged."""
+    """Every call of it is in the audit; without one, or while it cannot be written, none is made."""
     volatile_hint: bool | None = None
     """Its answers change by themselves, as a clock's do: none is kept, unless the server says for how long."""
 

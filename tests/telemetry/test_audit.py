@@ -177,6 +177,31 @@ async def test_a_full_disk_stops_calls_or_not_as_configured_and_no_line_is_lost(
     assert told.count("answered") == (3 if on_failure == "refuse" else 4)
 
 
+async def test_a_tool_that_wants_the_audit_is_not_called_where_there_is_none(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    hinted = {"name": "get_secret", "inputSchema": {}, "annotations": {"auditRequired": True}}
+    spec = teller(tmp_path, more=[hinted], tools={"pay": {"audit_required": True}})
+    released = teller(tmp_path, more=[hinted], tools={"get_secret": {"audit_required": False}})
+    async with till(tmp_path, http, servers={"till": spec}) as at:
+        refused = [await at.modern().call(name, {"account": "rent"}) for name in ("pay", "get_secret")]
+        usual = await at.modern().call("get_balance", {"account": "rent"})
+        ended = (await get(at, "/api/v1/calls?tool=pay", ""))["calls"]
+        await at.apply({"till": spec}, audit=ON)
+        paid = await at.modern().call("pay", {"account": "rent"})
+        await at.apply({"till": released})
+        await until(lambda: at.hub.snapshot.tools)
+        freed = await at.modern().call("get_secret", {"account": "rent"})
+
+    for one in refused:
+        assert (one.status, "[audit] `enabled = true`" in str(one.message["error"])) == (403, True)
+    assert [call["outcome"] for call in ended] == ["refused"]
+    assert usual.text
+    assert at.calls("pay") == ["till pay rent"]
+    assert "error" not in paid.message
+    assert "error" not in freed.message
+
+
 async def test_calls_questions_changes_refusals_and_processes_are_in_the_audit(
     tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:

@@ -29,7 +29,7 @@ FLAGS = {
     "idempotent_hint": "calling it twice is like calling it once",
     "open_world_hint": "it touches systems beyond its server",
     "requires_confirmation": "a person must agree to every call",
-    "audit_required": "every call is logged",
+    "audit_required": "every call is in the audit, or is not made",
     "volatile_hint": "its answers change by themselves, so that none is kept",
 }
 VALUES: dict[str, tuple[type[Any], str]] = {

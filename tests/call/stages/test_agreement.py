@@ -57,22 +57,20 @@ async def test_a_person_agrees_to_the_calls_that_the_configuration_names(
 
 
 @pytest.mark.parametrize(("mode", "times"), [("marked", 1), ("destructive", 1), ("writes", 1), ("never", 0)])
-async def test_what_a_server_marks_is_asked_about_and_what_it_wants_logged_is_logged(
-    tmp_path: Path, http: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture, mode: str, times: int
+async def test_what_a_server_marks_is_asked_about(
+    tmp_path: Path, http: aiohttp.ClientSession, mode: str, times: int
 ) -> None:
-    hints = {"readOnlyHint": True, "requiresConfirmation": True, "auditRequired": True}
+    hints = {"readOnlyHint": True, "requiresConfirmation": True}
     servers = {"till": teller(tmp_path, more=[{"name": "get_secret", "inputSchema": {}, "annotations": hints}])}
     person = Person()
-    with caplog.at_level(logging.INFO, "trunkline"):
-        async with till(tmp_path, http, servers, middleware={"confirm": mode}) as at:
-            end = await use(at, CALLERS[0], person, "get_secret", {})
-            shown = at.hub.annotations("get_secret")
+    async with till(tmp_path, http, servers, middleware={"confirm": mode}) as at:
+        end = await use(at, CALLERS[0], person, "get_secret", {})
+        shown = at.hub.annotations("get_secret")
 
     assert not end.failed
     assert len(person.heard) == times
     assert shown is not None
     assert (shown.requires_confirmation is True) == bool(times)
-    assert sum("get_secret" in record.getMessage() for record in caplog.records) == 1
 
 
 async def test_a_call_of_a_real_server_waits_for_agreement(tmp_path: Path, http: aiohttp.ClientSession) -> None:

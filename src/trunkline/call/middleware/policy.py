@@ -27,7 +27,7 @@ class Policy:
         config: MiddlewareSection,
         own: Sequence[ToolMiddleware],
         budget: RetryBudget,
-        audited: Callable[[], None] | None = None,
+        audited: Callable[[], None],
     ) -> None:
         self._config, self._own, self._budget, self._audited = config, own, budget, audited
         self._chosen: dict[tuple[object, ...], tuple[ToolMiddleware, ...]] = {}
@@ -53,10 +53,8 @@ class Policy:
         """From the outermost: all is logged, nobody agrees to what cannot be called, a retry repeats the call alone."""
         config, options = self._config, entry.options
         marked = entry.annotations.audit_required is True
-        # Where there is an audit, every call is in it; a marked tool is not called when it cannot be written.
-        logs = config.logging or (marked and self._audited is None)
-        chosen: list[ToolMiddleware] = [logging_middleware] if logs else []
-        if marked and self._audited is not None:
+        chosen: list[ToolMiddleware] = [logging_middleware] if config.logging else []
+        if marked:  # where there is an audit, every call is in it; this one is not made unless it will be
             chosen.append(_requires(self._audited))
         chosen += self._own
         timeout = config.timeout if options.timeout is None else options.timeout
