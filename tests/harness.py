@@ -246,14 +246,14 @@ class LegacyCaller:
     def __init__(self, url: str, http: aiohttp.ClientSession, *, capabilities: dict[str, Any] | None = None) -> None:
         self.url, self.http = url, http
         self.capabilities = capabilities or {}
+        self.info = {"name": "test", "version": "1"}
         self.headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
         self._ids = itertools.count()
         self.introduction: dict[str, Any] = {}
 
     async def open(self, version: str = "2025-11-25") -> LegacyCaller:
         """Shake hands."""
-        info = {"name": "test", "version": "1"}
-        params = {"protocolVersion": version, "capabilities": self.capabilities, "clientInfo": info}
+        params = {"protocolVersion": version, "capabilities": self.capabilities, "clientInfo": self.info}
         heard = await self.request("initialize", params)
         self.introduction = heard.result
         self.headers["mcp-session-id"] = heard.headers["mcp-session-id"]

@@ -88,7 +88,7 @@ class Recording:
         return (RecordStage(self.records, admit),) if self.records.readers else ()
 
     def require(self) -> None:
-        """Refuse a call of a tool that may not be called without the audit, where there is none, or it cannot be written."""
+        """Refuse a call of a tool that may not be called without its line, where that will not be written."""
         if self.audit is None:
             hint = "Switch the audit on with [audit] `enabled = true`, or say `audit_required = false` of the tool."
             raise RefusedError(

@@ -23,7 +23,7 @@ ADMIN = "the-long-token-of-the-house"
 @asynccontextmanager
 async def house(folder: Path, http: aiohttp.ClientSession, **sections: Json) -> AsyncGenerator[Till]:
     """A gateway with an admin, Ana and Bob."""
-    costly = teller(folder, tools={"get_balance": {"cost_hint": 0.25}})
+    costly = teller(folder, tools={"get_balance": {"cost_hint": 0.25}, "pay": {"requires_confirmation": True}})
     async with gateway(folder / "home", {"till": costly}, sections=sections, users=USERS, token=ADMIN) as opened:
         yield Till(opened, http, folder)
 

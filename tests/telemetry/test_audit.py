@@ -13,9 +13,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.call.stages.till import calls, teller, till
+from tests.call.stages.till import USERS, Till, able, calls, teller, till
 from tests.gateway.test_calls import ADMIN, get, house
-from tests.harness import until
+from tests.harness import LegacyCaller, until
 from trunkline.config.records import AuditSection
 from trunkline.errors import ConfigError
 from trunkline.telemetry.audit import Audit
@@ -202,12 +202,25 @@ async def test_a_tool_that_wants_the_audit_is_not_called_where_there_is_none(
     assert "error" not in freed.message
 
 
+async def asked_and_told_no(at: Till) -> None:
+    """A legacy caller is asked whether it agrees, on the stream of its call, and says no."""
+    caller = LegacyCaller(at.opened.url, at.http, capabilities={"elicitation": {"form": {}}})
+    caller.headers["authorization"] = f"Bearer {USERS['bob']}"
+    caller.info = {"name": "old", "version": "1"}
+    await caller.open()
+    async with caller.stream("tools/call", {"name": "pay", "arguments": {"account": "rent"}}) as stream:
+        await caller.answer((await stream.next())["id"], {"action": "decline"})
+        await stream.next()
+
+
 async def test_calls_questions_changes_refusals_and_processes_are_in_the_audit(
     tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:
     async with house(tmp_path, http, audit=ON) as at:
         await at.modern("ana").call("get_balance", {"account": "the secret of this call"})
         await at.modern("ana").call("get_balance", {"account": "the secret of this call"})
+        await at.modern("ana").call("pay", {"account": "rent"}, meta=able())
+        await asked_and_told_no(at)
         await get(at, "/api/v1/users", "nonsense-and-more", status=401)
         await get(at, "/api/v1/audit", "the-long-token-of-ana", status=403)
         base = at.opened.url.removesuffix("/mcp")
@@ -221,7 +234,9 @@ async def test_calls_questions_changes_refusals_and_processes_are_in_the_audit(
     text = "".join(path.read_text() for path in files_in(folder))
 
     kinds = [line["kind"] for line in reversed(told)]
-    assert {"start", "process", "call", "refusal", "change"} <= set(kinds)
+    assert {"start", "process", "call", "question", "refusal", "change"} <= set(kinds)
+    questions = [(line["who"]["client"], line["name"]) for line in told if line["kind"] == "question"]
+    assert questions == [("old 1", "pay"), ("test 1", "pay")]  # in the middle of a call, and between two requests
     made = next(line for line in told if line.get("path") == "/api/v1/users" and line["kind"] == "change")
     assert (made["who"], made["method"]) == ({"role": "admin"}, "POST")
     assert [line["status"] for line in told if line["kind"] == "refusal"] == [403, 401]

@@ -22,7 +22,7 @@ import msgspec
 from trunkline.config.records import AuditSection
 from trunkline.errors import AuditError, ConfigError
 from trunkline.telemetry.audit_chain import BEGIN, MARK, files_in, last_of, link, read_mark
-from trunkline.telemetry.record import CallRecord
+from trunkline.telemetry.record import ASKED, CallRecord, Outcome
 from trunkline.workers import in_thread
 
 log = logging.getLogger("trunkline")
@@ -136,7 +136,10 @@ class Audit:
     def read(self, ended: Sequence[CallRecord]) -> None:
         """Write a line for each call that ended."""
         for record in ended:
-            self._wait(_ENCODER.encode(_call(record)))
+            for what, _, when in record.path:
+                if what == ASKED:
+                    self._wait(_ENCODER.encode(_call(record, "asked", when)))
+            self._wait(_ENCODER.encode(_call(record, record.outcome, record.seconds)))
         self._settle()
 
     def add(self, kind: str, said: Mapping[str, Any], *, who: Mapping[str, str] | None = None) -> None:
@@ -319,17 +322,17 @@ class _AuditedCall(msgspec.Struct, omit_defaults=True):
     trace: str = ""
 
 
-def _call(record: CallRecord) -> _AuditedCall:
+def _call(record: CallRecord, outcome: Outcome, seconds: float) -> _AuditedCall:
     return _AuditedCall(
-        _stamp(record.time + record.seconds),
-        "question" if record.outcome == "asked" else "call",
+        _stamp(record.time + seconds),
+        "question" if outcome == "asked" else "call",
         record.id,
         _Who(record.user, record.key, record.thread, record.client),
         record.method,
         record.name,
         record.server,
-        record.outcome,
-        round(record.seconds, 6),
+        outcome,
+        round(seconds, 6),
         record.tool,
         record.profile,
         record.program,

@@ -43,6 +43,8 @@ LOOKED_AT = 64 * 2**10
 """Bytes of an answer in which its outcome is looked for: what asks, or says that Trunkline refused, is short."""
 LONGEST = 300
 """Characters that are kept of a name or an error."""
+ASKED = "asked"
+"""Noted where a caller is asked in the middle of a call; other questions end a record, and answers begin another."""
 
 Step = tuple[str, str, float]
 """What a stage noted: what, how, and how many seconds after the call began."""

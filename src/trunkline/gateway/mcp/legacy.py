@@ -21,6 +21,7 @@ from trunkline.identity import Scope
 from trunkline.model import LIST_METHODS, Answer, Call, Caller, Question, Reply
 from trunkline.relay import Relay
 from trunkline.tasks import Tasks
+from trunkline.telemetry.record import ASKED
 from trunkline.wire.envelope import (
     METHOD_NOT_FOUND,
     Message,
@@ -278,6 +279,7 @@ class LegacyEdge:
     ) -> dict[str, Answer]:
         """Put a server's questions to the caller, on the stream of its call, all at once; others may answer first."""
         seconds = self._gateway.question_timeout
+        call.note(ASKED, "the caller")
         asked = [_asked(session, outlet, question) for question in questions.values()]
         add, given = self._questions.add, partial(_answer_elsewhere, session, outlet)
         ids = [
