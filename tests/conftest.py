@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import AsyncGenerator, Generator
@@ -98,6 +99,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if place(item.path) < len(SLOW):
             item.add_marker("slow")
     items.sort(key=lambda item: place(item.path))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end, and need not be looked through again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_xdist_auto_num_workers() -> int:

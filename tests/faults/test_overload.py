@@ -21,7 +21,7 @@ async def test_callers_beyond_a_hung_servers_room_are_told_to_come_back_later(
     tmp_path: Path, http: aiohttp.ClientSession, era: str
 ) -> None:
     log = tmp_path / "log"
-    servers = {"hung": faulty("--log", str(log), concurrency=ROOM, timeout=3), "good": faulty(concurrency=CALLERS)}
+    servers = {"hung": faulty("--log", str(log), concurrency=ROOM), "good": faulty(concurrency=CALLERS)}
     async with gateway(tmp_path, servers, sections=NO_QUEUE) as opened:
         caller = await caller_of(era, opened.url, http)
         filling = [asyncio.create_task(caller.call("hung__hang")) for _ in range(ROOM)]
@@ -29,27 +29,27 @@ async def test_callers_beyond_a_hung_servers_room_are_told_to_come_back_later(
 
         refused = await asyncio.gather(*(caller.call("hung__echo", {"text": "x"}) for _ in range(CALLERS)))
         others = await asyncio.gather(*(caller.call("good__echo", {"text": str(n)}) for n in range(CALLERS)))
-        filled = [await task for task in filling]
+        for task in filling:
+            task.cancel()
 
     assert {heard.status for heard in refused} == {503}
     assert all(int(heard.headers["retry-after"]) >= 1 for heard in refused)
     assert all("'hung'" in heard.error["message"] for heard in refused)
     assert count(log, "call echo") == 0
     assert [heard.text for heard in others] == [str(n) for n in range(CALLERS)]
-    assert {heard.error["code"] for heard in filled} == {-32001}
     assert count(log, "call") == ROOM
 
 
 async def test_a_server_that_does_not_start_holds_up_no_more_callers_than_it_has_room_for(
     tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:
-    working = faulty(start_timeout=2, concurrency=ROOM)
+    working = faulty(start_timeout=5, concurrency=ROOM)
     hung = {**working, "args": [*working["args"], "--start", "hang"]}
     async with gateway(tmp_path, {"hung": hung}, namespace="never", ready=0, sections=NO_QUEUE) as opened:
         caller = ModernCaller(opened.url, http)
 
         calls = [asyncio.create_task(caller.call("echo", {"text": "x"})) for _ in range(50)]
-        done, waiting = await asyncio.wait(calls, timeout=1.0)
+        done, waiting = await asyncio.wait(calls, timeout=4.0)
         statuses = {task.result().status for task in done}
         late = await asyncio.gather(*waiting)
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,24 +85,30 @@ async def test_many_programs_that_wait_hold_no_worker_and_no_memory(tmp_path: Pa
             return outcome
 
         await waits()
-        before = _memory()
-        for _ in range(40):
-            await waits()
+        with traced() as memory:
+            before = memory()
+            for _ in range(40):
+                await waits()
+            more = memory() - before
 
         assert (programs.pool.busy, programs.running(), shop.bought) == (0, [], [])
-        assert _memory() - before < 2 * 2**20
+        assert more < 2 * 2**20
         assert len(await programs.waiting.listed(None, after="", limit=1000)) == 41
 
 
-def _memory() -> int:
-    """Bytes that Python's own objects take, which do not depend on what the allocator keeps."""
-    import gc
-    import tracemalloc
+@contextmanager
+def traced() -> Generator[Callable[[], int]]:
+    """Tells the bytes that Python's own objects take, which do not depend on what the allocator keeps."""
 
-    gc.collect()
-    if not tracemalloc.is_tracing():
-        tracemalloc.start()
-    return tracemalloc.get_traced_memory()[0]
+    def taken() -> int:
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        yield taken
+    finally:
+        tracemalloc.stop()  # everything is slower meanwhile
 
 
 async def test_the_interpreter_that_was_changed_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
