@@ -198,6 +198,27 @@ async def test_what_waits_is_listed_and_can_be_dropped(scene: Scene) -> None:
     assert asked.result["requestState"] not in json.dumps(told)
 
 
+async def test_a_program_is_live_for_whoever_watches_and_listed_when_it_is_over(scene: Scene) -> None:
+    code = "x = await look(item=1)\nx.nothing"
+    async with scene.http.get(scene.gateway.url.replace("/mcp", "/api/v1/events")) as events:
+        await events.content.readline()
+        await ask(scene.modern(), code)
+        asked = await ask(scene.modern(), "await buy(item=5)")
+        await ask(scene.modern(), "await buy(item=5)", answered(asked))
+        states: list[str] = []
+        async with asyncio.timeout(20):
+            while "ended" not in states:
+                line = await events.content.readline()
+                told: Json = json.loads(line.partition(b": ")[2]) if line.startswith(b"data: {") else {}
+                states += [told["state"]] if told.get("type") == "program.changed" else []
+
+    listed = (await scene.api("GET", "programs"))[1]["programs"]
+    failed = next(one for one in listed if one["code"] == code)
+
+    assert states == ["running", "failed", "running", "waiting", "running", "ended"]
+    assert (failed["state"], failed["calls"], "AttributeError" in failed["error"]) == ("failed", 1, True)
+
+
 async def test_what_runs_is_listed_and_can_be_ended_with_its_tools(scene: Scene) -> None:
     scene.shop.begun.clear()
     scene.shop.left.clear()

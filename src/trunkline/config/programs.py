@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Literal
+
+from trunkline.errors import ConfigError
 
 Isolation = Literal["auto", "bubblewrap", "process"]
 
@@ -48,3 +51,24 @@ class ProgramsSection:
     """Bytes that a program may have that waits; a larger one cannot ask, and is refused what it wanted to do."""
     type_check: bool = False
     """Check the types of each program against its tools before it runs; takes some 0.1 seconds."""
+
+
+SMALLEST_MEMORY = 2**20
+LARGEST = 2**40
+_MAY_BE_0 = ("processes", "runs_per_worker", "printed", "queue")
+"""Where 0 is a choice; anywhere else it would let no program do anything."""
+
+
+def check_programs(section: ProgramsSection) -> None:
+    """Refuse numbers with which no program could run, or that bound nothing."""
+    for option in dataclasses.fields(section):
+        value = getattr(section, option.name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        hint = f"Leave it out to have {option.default!s}, or set `enabled = false` to have no programs."
+        if value == 0 and option.name not in _MAY_BE_0:
+            raise ConfigError(f"programs.{option.name} must be more than 0.", hint=hint)
+        if value > LARGEST:
+            raise ConfigError(f"programs.{option.name} must be less than {LARGEST:g}.", hint=hint)
+        if option.name == "memory" and value < SMALLEST_MEMORY:
+            raise ConfigError(f"programs.memory must be {SMALLEST_MEMORY} or more: it is in bytes.", hint=hint)

@@ -19,6 +19,7 @@ from trunkline.config.client_forms import COMMON_KEYS, common_form, is_client_fi
 from trunkline.config.edge import check_web
 from trunkline.config.oauth import OAuthSpec
 from trunkline.config.options import HIDDEN_FIELDS, SECTIONS, Config, GroupSpec, ProfileSpec, RegistrySpec, default_home
+from trunkline.config.programs import ProgramsSection, check_programs
 from trunkline.config.secrets import look_up
 from trunkline.config.server import ServerSpec
 from trunkline.config.tenancy import IssuerSpec, check_issuers
@@ -319,22 +320,11 @@ def _choices(section: type[Any], error: str) -> list[str]:
     ]
 
 
-_MORE_THAN_0 = frozenset(
-    (
-        "gateway.question_timeout",
-        "cache.max_size",
-        "results.ttl",
-        "results.preview_tokens",
-        "router.affinity_ttl",
-        "router.eject_seconds",
-        "router.eject_error_rate",
-        "batcher.max_wait",
-        "edge.timeout",
-        "middleware.confirm_timeout",
-        "search.limit",
-        "search.budget",
-    )
-)
+_MORE_THAN_0 = frozenset((
+    "gateway.question_timeout", "cache.max_size", "results.ttl", "results.preview_tokens", "router.affinity_ttl",
+    "router.eject_seconds", "router.eject_error_rate", "batcher.max_wait", "edge.timeout", "middleware.confirm_timeout",
+    "search.limit", "search.budget",
+))  # fmt: skip
 _SHARES = frozenset(
     ("limits.alert_at", "traces.sample_ratio", "router.retry_ratio", "router.eject_error_rate", "search.min_score")
 )
@@ -353,6 +343,8 @@ def _in_range(section: Any, where: str) -> Any:
         if value > 1 and name in _SHARES:
             raise ConfigError(f"{name} must be at most 1.")
     check_web(section, where)
+    if isinstance(section, ProgramsSection):
+        check_programs(section)
     return section
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
@@ -16,7 +15,7 @@ from trunkline.call.functions import Functions, checked_stub
 from trunkline.call.middleware.policy import must_agree
 from trunkline.callers import Callers
 from trunkline.config.options import Config
-from trunkline.errors import BusyError, ConfigError, ProgramError, RefusedError
+from trunkline.errors import BusyError, ConfigError, ProgramError, RefusedError, TrunklineError
 from trunkline.model import Answer, Call, Entry, Question, Reply
 from trunkline.questions.bridge import asks_caller
 from trunkline.questions.kinds import ElicitationResponse, FormRequest
@@ -24,6 +23,7 @@ from trunkline.questions.manager import ElicitationManager
 from trunkline.questions.mcp import answer_from_mcp, to_mcp
 from trunkline.sandbox import consent
 from trunkline.sandbox.bridge import Bridge, Outcome
+from trunkline.sandbox.history import History, UnderWay
 from trunkline.sandbox.pool import Pool
 from trunkline.sandbox.run import Kept, ProgramResult, Run, Told
 from trunkline.sandbox.waiting import Waiting
@@ -49,22 +49,6 @@ class Asks:
     question: Question
 
 
-@dataclass
-class UnderWay:
-    """A program that runs now."""
-
-    run: Run
-    user: str
-    task: asyncio.Task[Any]
-    since: float
-    """Seconds since the epoch."""
-
-    @property
-    def id(self) -> str:
-        """What it is known by."""
-        return self.run.id
-
-
 class Programs:
     """Owned by the relay, whose stages every call of a program passes."""
 
@@ -83,7 +67,8 @@ class Programs:
         self.waiting = Waiting(tenancy, lambda: config().programs)
         """Programs that wait for a person."""
         self._of_user: Counter[str] = Counter()
-        self._under_way: dict[str, UnderWay] = {}
+        self.history = History()
+        """Programs that run, and the last that ended."""
 
     def configure(self) -> None:
         """Take on another configuration; what runs goes on as it began."""
@@ -97,21 +82,23 @@ class Programs:
 
     def forget_user(self, user: str) -> None:
         """Somebody is gone, and with them what waits for them."""
+        self.history.forget(user)
         self._tasks.start(self.waiting.forget(user), name="programs of a user who left")
 
     # Looking.
 
     def running(self, user: str | None = None) -> list[UnderWay]:
         """Those that run, of one user or of all."""
-        return [one for one in self._under_way.values() if user is None or one.user == user]
+        return self.history.running(user)
 
-    def end(self, id: str, user: str | None = None) -> bool:
-        """End one that runs, of a user if one is given; false when there is none."""
-        found = self._under_way.get(id)
-        if found is None or (user is not None and found.user != user):
-            return False
-        found.task.cancel()
-        return True
+    async def remove(self, id: str, user: str | None) -> None:
+        """End one that runs, or drop one that waits, of a user if one is given."""
+        found = self.history.find(id)
+        if found is not None and user in (None, found.user):
+            found.task.cancel()
+            return
+        whose = await self.waiting.remove(id, user)
+        self.history.tell(id, whose, "dropped")
 
     # Running.
 
@@ -125,10 +112,10 @@ class Programs:
             raise ProgramError(f"Its text has more than {config.code} bytes.", hint="Do it in several programs.")
         await self._settle()
         run = self._made(call, os.urandom(12).hex())
-        outcome = await self._counted(call, run, run.start(code, self._stubs(call, code), timeout=timeout))
-        return await self._to_its_end(call, run, outcome, timeout)
+        outcome = await self._counted(call, run, code, run.start(code, self._stubs(call, code), timeout=timeout))
+        return await self._to_its_end(call, run, code, outcome, timeout)
 
-    async def take_up(self, call: Call, state: str) -> ProgramResult | Asks:
+    async def take_up(self, call: Call, code: str, state: str) -> ProgramResult | Asks:
         """Go on with a program whose caller comes back with the answer."""
         await self._settle()
         kept = await self.waiting.look(state, call)
@@ -136,15 +123,16 @@ class Programs:
         request = self._question(run, kept)
         agreed = consent.agreed(kept.wanted, _answered(call, request))
         kept = await self.waiting.take(state, call)  # once, and before anything is done
-        outcome = await self._counted(call, run, run.take_up(kept, agreed))
-        return await self._to_its_end(call, run, outcome, 0.0)
+        outcome = await self._counted(call, run, code, run.take_up(kept, agreed))
+        return await self._to_its_end(call, run, code, outcome, 0.0)
 
     async def _to_its_end(
-        self, call: Call, run: Run, outcome: ProgramResult | Kept, timeout: float
+        self, call: Call, run: Run, code: str, outcome: ProgramResult | Kept, timeout: float
     ) -> ProgramResult | Asks:
         while isinstance(outcome, Kept):
             request = self._question(run, outcome)
             state = await self.waiting.keep(call, outcome, [entry.shown for entry in _entries(run, outcome)])
+            self.history.tell(run.id, call.scope.user, "waiting")
             if call.ask is None and call.answer_here is None:
                 return Asks(state, _written(request))
             wanted = outcome.wanted
@@ -152,7 +140,7 @@ class Programs:
             agreed = consent.agreed(wanted, await self._ask(call, request, state))
             kept = await self.waiting.take(state, call)
             run = self._made(call, kept.id)
-            outcome = await self._counted(call, run, run.take_up(kept, agreed, timeout=timeout))
+            outcome = await self._counted(call, run, code, run.take_up(kept, agreed, timeout=timeout))
         answer = f"{encode(outcome.value).decode()}{_prints(outcome.printed)}"
         self._savings.ran(call.scope.profile, call.scope.user, run.read, answer.encode())
         return outcome
@@ -168,7 +156,7 @@ class Programs:
                 self._tasks.start(self.waiting.drop(state), name="a program that nobody answers")
 
     async def _counted(
-        self, call: Call, run: Run, work: Coroutine[Any, Any, ProgramResult | Kept]
+        self, call: Call, run: Run, code: str, work: Coroutine[Any, Any, ProgramResult | Kept]
     ) -> ProgramResult | Kept:
         """Run one, if its user has not too many under way."""
         who, most = call.scope.holder, self._config().programs.running_per_user
@@ -177,15 +165,24 @@ class Programs:
             raise BusyError(f"{most} programs of yours run already.", hint="Wait for one to end.")
         self._of_user[who] += 1
         task = self._tasks.start(work, name=f"program {run.id}")
-        self._under_way[run.id] = UnderWay(run, call.scope.user, task, time.time())
+        self.history.begin(run, call.scope.user, code, task)
+        error = "Its caller left."
         try:
-            return await task
+            outcome = await task
+            error = ""
+            if isinstance(outcome, Kept):
+                self.history.rest(run.id)
+            return outcome
+        except TrunklineError as failed:
+            error = str(failed)
+            raise
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
-            raise ProgramError("It was ended from outside.", printed=run.printed) from None
+            error = "It was ended from outside."
+            raise ProgramError(error, printed=run.printed) from None
         finally:
-            del self._under_way[run.id]
+            self.history.end(run.id, error)
             self._of_user[who] -= 1
             if not self._of_user[who]:
                 del self._of_user[who]
@@ -224,7 +221,7 @@ class Programs:
             return _failed(f'{PROGRAM} takes {{"code": "..."}}: a program in Python, and nothing else.')
         try:
             if "requestState" in call.params:
-                outcome = await self.take_up(call, read_string(call.params["requestState"]))
+                outcome = await self.take_up(call, code, read_string(call.params["requestState"]))
             else:
                 outcome = await self.run(call, code, timeout=call.timeout if call.unlisted else 0.0)
         except ProgramError as error:

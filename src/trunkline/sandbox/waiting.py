@@ -72,10 +72,12 @@ class Waiting:
         """Nobody will answer."""
         await self._drop(_id(token), None)
 
-    async def remove(self, id: str, user: str | None) -> None:
-        """Drop one by its id, of a user if one is given."""
-        if not await self._drop(id, user):
+    async def remove(self, id: str, user: str | None) -> str:
+        """Drop one by its id, of a user if one is given; whose it was."""
+        row = await self._drop(id, user)
+        if row is None:
             raise NotFoundError(f"No program {id[:40]!r} waits.")
+        return row.owner
 
     async def listed(self, user: str | None, *, after: str, limit: int) -> list[ProgramRow]:
         """Those that wait, of one user or of all."""
@@ -90,14 +92,14 @@ class Waiting:
                 for row in await programs.expire(session, user):
                     await self._forget(session, row)
 
-    async def _drop(self, id: str, user: str | None) -> bool:
+    async def _drop(self, id: str, user: str | None) -> ProgramRow | None:
         if not self._tenancy.is_open:
-            return False
+            return None
         async with (await self._tenancy.store()).transaction() as session:
             row = await programs.remove(session, id, user)
             if row is not None:
                 await self._forget(session, row)
-        return row is not None
+        return row
 
     async def _opened(self, session: Session, row: ProgramRow) -> Kept:
         found = await stored.find(session, _name(row))

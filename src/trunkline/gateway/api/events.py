@@ -17,6 +17,7 @@ from trunkline.gateway.api.status import name_for
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.identity import Scope, owner_of
 from trunkline.model import Snapshot, State
+from trunkline.sandbox.history import ProgramChanged
 from trunkline.telemetry.record import CallRecord
 from trunkline.tenancy.limits import LimitReached
 
@@ -108,6 +109,7 @@ class Events:
             relay.limiter.on(LimitReached, self._limited),
             relay.trust.on(ToolHeld, self._tool_changed),
             relay.trust.on(ToolApproved, self._tool_changed),
+            relay.programs.history.on(ProgramChanged, self._program_changed),
             lambda: setattr(recording.records, "started", None),
         ]
 
@@ -136,6 +138,10 @@ class Events:
 
     def _limited(self, event: LimitReached) -> None:
         self.emit("limit.reached", {"user": event.user, "thread": event.thread, "limit": event.limit}, user=event.user)
+
+    def _program_changed(self, event: ProgramChanged) -> None:
+        said = {"id": event.id, "user": event.user, "state": event.state}
+        self.emit("program.changed", said, user=event.user)
 
     def _tool_changed(self, event: ToolHeld | ToolApproved) -> None:
         said = {"kind": event.kind, "name": event.name, "change": event.event}

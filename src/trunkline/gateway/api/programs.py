@@ -1,4 +1,4 @@
-"""Programs in the admin API: those that run and those that wait for a person, to be looked at and ended."""
+"""Programs in the admin API: those that run, wait for a person or ended lately, to be looked at and ended."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from trunkline.gateway.api.routes import Ask, Given, Route, page
 
 if TYPE_CHECKING:
     from trunkline.relay import Relay
-    from trunkline.sandbox.programs import UnderWay
+    from trunkline.sandbox.history import Ended, UnderWay
 
 
 class ShownProgram(TypedDict):
-    """A program: running, or waiting for a person to agree to calls of these tools."""
+    """A program: running, waiting for a person to agree to calls of these tools, ended or failed.
+
+    `code` (its first part) and `error` are shown to its own user alone.
+    """
 
     id: str
     user: str
@@ -23,6 +26,8 @@ class ShownProgram(TypedDict):
     calls: int
     tools: list[str]
     expires: float
+    code: str
+    error: str
 
 
 def routes(relay: Relay) -> list[Route]:
@@ -30,7 +35,9 @@ def routes(relay: Relay) -> list[Route]:
 
     async def listed(ask: Ask) -> Given:
         whose = None if ask.scope.role == "admin" else ask.scope.user
-        running = [] if ask.cursor else [_running(one) for one in relay.programs.running(whose)]
+        user, history = ask.scope.user, relay.programs.history
+        running = [] if ask.cursor else [_running(one, user) for one in history.running(whose)]
+        ended = [] if ask.cursor else [_ended(one, user) for one in history.ended(whose)]
         rows = await relay.programs.waiting.listed(whose, after=ask.cursor, limit=ask.limit + 1)
         waiting: list[ShownProgram] = [
             {
@@ -42,32 +49,51 @@ def routes(relay: Relay) -> list[Route]:
                 "calls": 0,
                 "tools": row.tools.split(","),
                 "expires": row.until / 1000,
+                "code": "",
+                "error": "",
             }
             for row in rows
         ]
         shown = page(waiting, ask.limit, lambda one: one["id"], "programs")
-        return Given({**shown, "programs": [*running, *shown["programs"]]})
+        return Given({**shown, "programs": [*running, *shown["programs"], *ended]})
 
     async def end(ask: Ask) -> Given:
         whose = None if ask.scope.role == "admin" else ask.scope.user
-        if not relay.programs.end(ask.names["id"], whose):
-            await relay.programs.waiting.remove(ask.names["id"], whose)
+        await relay.programs.remove(ask.names["id"], whose)
         return Given(status=204)
 
-    def _running(one: UnderWay) -> ShownProgram:
-        return {
-            "id": one.id,
-            "user": one.user,
-            "state": "running",
-            "started": one.since,
-            "seconds": round(time.time() - one.since, 3),
-            "calls": one.run.made,
-            "tools": [],
-            "expires": 0.0,
-        }
-
-    words = "Programs over tools that run, or wait for a person"
+    words = "Programs over tools that run, wait for a person or ended lately"
     return [
         Route("GET", "programs", words, listed, gives=ShownProgram, pages="programs", query=("limit", "cursor")),
         Route("DELETE", "programs/{id}", "End a program that runs, or drop one that waits", end, status=204),
     ]
+
+
+def _running(one: UnderWay, user: str) -> ShownProgram:
+    return {
+        "id": one.id,
+        "user": one.user,
+        "state": "running",
+        "started": one.since,
+        "seconds": round(time.time() - one.since, 3),
+        "calls": one.run.made,
+        "tools": [],
+        "expires": 0.0,
+        "code": one.code if one.user == user else "",
+        "error": "",
+    }
+
+
+def _ended(one: Ended, user: str) -> ShownProgram:
+    return {
+        "id": one.id,
+        "user": one.user,
+        "state": "failed" if one.error else "ended",
+        "started": one.since,
+        "seconds": one.seconds,
+        "calls": one.calls,
+        "tools": [],
+        "expires": 0.0,
+        "code": one.code if one.user == user else "",
+        "error": one.error if one.user == user else "",
+    }

@@ -20,6 +20,7 @@ from trunkline.errors import (
     InvalidArgumentsError,
     ManifestError,
     NotFoundError,
+    ProgramError,
     RefusedError,
     ServerRefusedError,
     StoreError,
@@ -247,7 +248,7 @@ def status_of(error: TrunklineError) -> tuple[int, Headers]:
             return 404, []
         case VersionConflictError():
             return 412, []
-        case ConfigError() | CredentialError() | ManifestError() | InvalidArgumentsError():
+        case ConfigError() | CredentialError() | ManifestError() | InvalidArgumentsError() | ProgramError():
             return 422, []
         case BusyError():
             return 429, [(b"retry-after", b"%d" % max(1, round(error.retry_after)))]
