@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import starmap
-from operator import is_, is_not
+from operator import is_
 from typing import Any
 
 from trunkline.config.options import Config
@@ -21,14 +20,12 @@ from trunkline.control.item import (
     spec_options,
     tool_of,
 )
+from trunkline.control.tables import Joiner, Table
 from trunkline.control.trust import AGREED, Trust
 from trunkline.identity import unit_name
 from trunkline.model import NOTHING, Entry, Kind, Listing, Offer, ServerView, Snapshot, State
 from trunkline.tool import NO_OPTIONS, ToolOptions
 from trunkline.tools import builtin, names
-
-Table = Mapping[str, Entry]
-"""Entries by the shown name."""
 
 
 def join_servers(views: Mapping[str, ServerView], config: Config, version: int, trust: Trust | None = None) -> Snapshot:
@@ -54,7 +51,8 @@ class Catalogue:
         self._problems: dict[Kind, list[str]] = {}
         self._renames: dict[Kind, dict[str, dict[str, str]]] = {}
         self._prefixes: frozenset[str] = frozenset()
-        self._plain, self._final = Joiner(), Joiner()
+        self._plain = Joiner()
+        self._final = Joiner(self._plain)
 
     def prepare(self, views: Mapping[str, ServerView], config: Config) -> Iterator[None]:
         """Make the entries that are new, one at each step; `join` does what is left of it."""
@@ -110,7 +108,7 @@ class Catalogue:
         """What cannot be shown, and under which names those are, by unit and own name, whose own several want."""
         named = NAMED_BY[kind] == "name"
         reserved = builtin.NAMES if kind is Kind.TOOL and not plan.bare and not plan.prefix else frozenset[str]()
-        table = self._plain.table(kind, [unit.tables.get(kind, NOTHING) for unit in units])
+        table = self._plain.table(kind, [unit.tables.get(kind) or NOTHING for unit in units])
         several = len(table) < sum(len(unit.entries[kind]) for unit in units if kind in unit.entries)
         wanted = _wanted_by_several(units, kind) if several else set[str]()
         wanted |= reserved & table.keys()
@@ -138,54 +136,6 @@ class Catalogue:
                 break
             wanted |= more  # what a name was made is another's own
         return problems, {unit: {name: shown.get((unit, name), "") for name in own} for unit, own in clashing.items()}
-
-
-class Joiner:
-    """Joins tables of many offers; one that is like before is not made anew."""
-
-    def __init__(self) -> None:
-        self._known: dict[Kind, tuple[Sequence[Table], dict[str, Entry]]] = {}
-        self._templates: tuple[dict[str, Entry], tuple[Entry, ...]] = {}, ()
-
-    def joined(self, offers: Collection[Offer], changed: Collection[Kind] = tuple(Kind)) -> dict[str, Any]:
-        """Everything of each kind that is offered, as the members of a snapshot; of other kinds nothing changed."""
-        tables = {
-            kind: self.table(kind, [offer.table(kind) for offer in offers])
-            if kind in changed or kind not in self._known
-            else self._known[kind][1]
-            for kind in Kind
-        }
-        templates = tables[Kind.TEMPLATE]
-        if self._templates[0] is not templates:
-            self._templates = templates, tuple(templates.values())
-        return {
-            "tools": tables[Kind.TOOL],
-            "prompts": tables[Kind.PROMPT],
-            "resources": tables[Kind.RESOURCE],
-            "templates": self._templates[1],
-        }
-
-    def table(self, kind: Kind, tables: Sequence[Table]) -> dict[str, Entry]:
-        """One table of several; of equal names the last one's counts."""
-        before, joined = self._known.get(kind, ((), {}))
-        same = len(before) == len(tables)
-        if same and all(map(is_, before, tables)):
-            return joined
-        changed = [pair for pair in zip(before, tables, strict=False) if is_not(*pair)]
-        if same and all(starmap(_same_names, changed)) and len(joined) == sum(map(len, tables)):
-            joined = joined.copy()  # several times as quick as to join all
-            for _, now in changed:
-                joined.update(now)
-        else:
-            joined = dict[str, Entry]()
-            for table in tables:
-                joined.update(table)
-        self._known[kind] = tables, joined
-        return joined
-
-
-def _same_names(one: Table, other: Table) -> bool:
-    return len(one) == len(other) and all(map(str.__eq__, one, other))
 
 
 def _wanted_by_several(units: Iterable[_Unit], kind: Kind) -> set[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from trunkline.config.options import Config, ProfileSpec, result_limits
 from trunkline.control.item import pattern, renamed
-from trunkline.control.merging import Joiner
+from trunkline.control.tables import Joiner, Layered
 from trunkline.errors import UnknownNameError
 from trunkline.identity import Rule, Scope, unit_name
 from trunkline.model import NOTHING, Entry, Kind, Offer, ServerView, Snapshot, View
@@ -309,36 +309,14 @@ def _with_owned(snapshot: Snapshot, owned: Snapshot) -> Snapshot:
     )
 
 
-class Layered(Mapping[str, Entry]):
-    """A table over another, some of whose entries are hidden; neither is copied."""
-
-    def __init__(self, top: Mapping[str, Entry], base: Mapping[str, Entry], hidden: frozenset[str]) -> None:
-        self._top, self._base, self._hidden = top, base, hidden | (top.keys() & base.keys())
-
-    def __getitem__(self, name: str) -> Entry:
-        found = self._top.get(name)
-        if found is None:
-            if name in self._hidden:
-                raise KeyError(name)
-            found = self._base[name]
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self._top
-        yield from (name for name in self._base if name not in self._hidden)
-
-    def __len__(self) -> int:
-        return len(self._top) + len(self._base) - len(self._hidden)
-
-
 def _needs_names(snapshot: Snapshot) -> bool:
     """Whether a server that stands alone has tools that are called as ours: they keep their names."""
-    return bool(snapshot.bare) and not builtin.NAMES.isdisjoint(snapshot.tools)
+    return bool(snapshot.bare) and any(name in snapshot.tools for name in builtin.NAMES)
 
 
 def _out_of_the_way(snapshot: Snapshot) -> Snapshot:
     """A server that stands alone may have tools that are called as ours: then they get its name before theirs."""
-    clashing = builtin.NAMES & snapshot.tools.keys()
+    clashing = {name for name in builtin.NAMES if name in snapshot.tools}
     if not clashing:
         return snapshot
     offers: dict[str, Offer] = {}
