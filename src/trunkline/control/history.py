@@ -15,7 +15,7 @@ import msgspec
 from trunkline.control.change import Chronicle, ToolChange, ToolChanged
 from trunkline.control.list_store import file_name
 from trunkline.events import Emitter
-from trunkline.model import Kind, Listing, Snapshot
+from trunkline.model import Kind, Listing, ServerView, Snapshot
 from trunkline.storage.files import read_document, try_replace_file
 from trunkline.tasks import Tasks
 
@@ -41,7 +41,8 @@ class History:
         """What no file has: there is no folder, or its disk is full."""
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._seen: dict[str, Listing] = {}
-        self._lists: dict[str, Mapping[Kind, Listing]] = {}
+        self._servers: Mapping[str, ServerView] = {}
+        """Those of the last snapshot."""
         self._noting: set[asyncio.Task[Any]] = set()
 
     async def note(self, server: str, items: Sequence[bytes], *, whole: bool = True) -> list[ToolChange]:
@@ -68,14 +69,12 @@ class History:
     def follow(self, snapshot: Snapshot) -> None:
         """Note the lists that are new in a snapshot, in the background; those that were not read wholly are left."""
         assert self._tasks is not None, "a history that follows snapshots owns tasks"
-        for name in self._seen.keys() - snapshot.all_servers.keys():
-            del self._seen[name]
-        for name in self._lists.keys() - snapshot.all_servers.keys():
-            del self._lists[name]
-        for name, view in snapshot.all_servers.items():
-            if self._lists.get(name) is view.lists:
+        before, self._servers = self._servers, snapshot.all_servers
+        for name in before.keys() - self._servers.keys():
+            self._seen.pop(name, None)
+        for name, view in self._servers.items():
+            if before.get(name) is view:
                 continue
-            self._lists[name] = view.lists
             listing = view.lists.get(Kind.TOOL)
             seen = self._seen.get(name)
             if listing is None or listing is seen or listing.problem:

@@ -42,21 +42,28 @@ class Catalogue:
     def __init__(self, trust: Trust | None = None, *, own: bool = False) -> None:
         self._trust, self._own = trust, own
         self._units: dict[str, _Unit] = {}
+        self._places: dict[str, int] = {}
+        """Where each unit stands among them."""
         self._views: Mapping[str, ServerView] = {}
         """What was prepared last."""
         self._lists: dict[str, Mapping[Kind, Listing]] = {}
         self._plan = _Plan((), Config())
         self._changed: set[Kind] = set()
         """Kinds of which something is to be joined anew."""
+        self._touched: set[str] = set()
+        """Units of which something changed since all were joined."""
+        self._columns: dict[Kind, _Column] = {}
+        self._offers: dict[str, Offer] = {}
         self._problems: dict[Kind, list[str]] = {}
         self._renames: dict[Kind, dict[str, dict[str, str]]] = {}
+        self._renamed: set[str] = set()
         self._prefixes: frozenset[str] = frozenset()
-        self._plain = Joiner()
-        self._final = Joiner(self._plain)
+        self._plain, self._final = Joiner(), Joiner()
+        self._tables: dict[Kind, Table] = {}
 
     def prepare(self, views: Mapping[str, ServerView], config: Config) -> Iterator[None]:
         """Make the entries that are new, one at each step; `join` does what is left of it."""
-        lists = {name: view.lists for name, view in views.items() if view.state is not State.STOPPED}
+        lists = self._lists_of(views)
         if self._plan.config is config and list(lists) == list(self._lists):
             before = self._lists
             changed = {self._plan.shown_as(name) for name, found in lists.items() if found is not before[name]}
@@ -64,16 +71,31 @@ class Catalogue:
             self._plan = _Plan(lists, config)
             changed = self._plan.units.keys()
             self._units = {name: self._units.get(name) or self._unit(name) for name in changed}
+            self._places = {name: place for place, name in enumerate(self._units)}
+            self._columns.clear()
+            self._offers.clear()
             self._changed.update(Kind)
             known = map(names.server_prefix, (*changed, *config.servers, *config.groups))
             self._prefixes = self._prefixes.union(known)
         for name in changed:
+            self._touched.add(name)
             members = [(member, lists[member]) for member in self._plan.units[name]]
             yield from self._units[name].update(members, self._plan, self._changed)
             if self._trust is not None and not self._own:
                 for member, found in members:
                     self._trust.seen(member, found.values())
         self._views, self._lists = views, lists
+
+    def _lists_of(self, views: Mapping[str, ServerView]) -> dict[str, Mapping[Kind, Listing]]:
+        """What the servers list that are not stopped. Those that are as before are not looked at: they may be many."""
+        before, lists = self._views, dict(self._lists)
+        moved = [view for name, view in views.items() if before.get(name) is not view]
+        if list(views) == list(before) and all(
+            (one.state is State.STOPPED) == (one.name not in lists) for one in moved
+        ):
+            lists |= {view.name: view.lists for view in moved if view.name in lists}
+            return lists
+        return {name: view.lists for name, view in views.items() if view.state is not State.STOPPED}
 
     def _unit(self, name: str) -> _Unit:
         return _Unit(name, self._trust, own=self._own)
@@ -82,36 +104,62 @@ class Catalogue:
         """What there is at this moment, as one snapshot."""
         if self._views is not views or self._plan.config is not config:
             deque(self.prepare(views, config), maxlen=0)
-        units = list(self._units.values())
         for kind in self._changed:
-            clashes, self._renames[kind] = self._settle(kind, units, self._plan)
-            odd = [problem for unit in units if kind in unit.problems for problem in unit.problems[kind]]
-            self._problems[kind] = clashes + odd
-        renames: dict[str, dict[Kind, dict[str, str]]] = {}
-        for kind, found in self._renames.items():
-            for unit, shown in found.items():
-                renames.setdefault(unit, {})[kind] = shown
-        offers = {unit.name: unit.offer(renames.get(unit.name, NOTHING)) for unit in units}
-        joined = self._final.joined(offers.values(), self._changed)
+            column = self._columns[kind] = self._column(kind)
+            clashes, self._renames[kind] = self._settle(kind, column, self._plan)
+            odd = sorted(column.problems, key=self._places.__getitem__)
+            self._problems[kind] = clashes + [problem for name in odd for problem in column.problems[name]]
+        offers = self._offer()
+        for kind in self._changed:
+            tables = [offer.table(kind) for offer in offers.values()] if self._renames[kind] else ()
+            self._tables[kind] = (self._final if tables else self._plain).table(
+                kind, tables or self._columns[kind].tables
+            )
         self._changed.clear()
+        self._touched.clear()
         return Snapshot(
             version=version,
             servers=dict(views),
             offers=offers,
-            **joined,
+            **self._final.members(self._tables),
             bare=self._plan.bare,
             prefixes=self._prefixes,
             problems=tuple(problem for kind in Kind for problem in self._problems.get(kind, ())),
         )
 
-    def _settle(self, kind: Kind, units: Sequence[_Unit], plan: _Plan) -> tuple[list[str], dict[str, dict[str, str]]]:
+    def _column(self, kind: Kind) -> _Column:
+        """What all units have of a kind; those that nothing was heard of are not looked at."""
+        known = self._columns.get(kind) or _Column([NOTHING] * len(self._units), [0] * len(self._units), {})
+        column = _Column(known.tables.copy(), known.counts.copy(), known.problems)
+        for name in self._touched if kind in self._columns else self._units:
+            unit, place = self._units[name], self._places[name]
+            column.tables[place] = unit.tables.get(kind) or NOTHING
+            column.counts[place] = len(unit.entries.get(kind, ()))
+            if unit.problems.get(kind):
+                column.problems[name] = unit.problems[kind]
+            else:
+                column.problems.pop(name, None)
+        return column
+
+    def _offer(self) -> dict[str, Offer]:
+        """What each unit offers; those that nothing was heard of offer the same."""
+        renames: dict[str, dict[Kind, dict[str, str]]] = {}
+        for kind, found in self._renames.items():
+            for unit, shown in found.items():
+                renames.setdefault(unit, {})[kind] = shown
+        looked_at = self._touched | self._renamed | renames.keys() if self._offers else self._units
+        offers = self._offers | {name: self._units[name].offer(renames.get(name, NOTHING)) for name in looked_at}
+        self._offers, self._renamed = offers, set(renames)
+        return dict(offers)
+
+    def _settle(self, kind: Kind, column: _Column, plan: _Plan) -> tuple[list[str], dict[str, dict[str, str]]]:
         """What cannot be shown, and under which names those are, by unit and own name, whose own several want."""
         named = NAMED_BY[kind] == "name"
         reserved = builtin.NAMES if kind is Kind.TOOL and not plan.bare and not plan.prefix else frozenset[str]()
-        table = self._plain.table(kind, [unit.tables.get(kind) or NOTHING for unit in units])
-        several = len(table) < sum(len(unit.entries[kind]) for unit in units if kind in unit.entries)
+        table = self._plain.table(kind, column.tables)
+        several, units = len(table) < sum(column.counts), self._units.values()
         wanted = _wanted_by_several(units, kind) if several else set[str]()
-        wanted |= reserved & table.keys()
+        wanted |= {name for name in reserved if name in table}
         if not wanted:
             return [], {}
         # Addresses are not renamed: what a server links to must stay reachable. The first to offer one has it.
@@ -150,6 +198,17 @@ def _wanted_by_several(units: Iterable[_Unit], kind: Kind) -> set[str]:
             counts = Counter(entry.shown for entry in entries)
             wanted.update(name for name, count in counts.items() if count > 1)
     return wanted
+
+
+@dataclasses.dataclass(frozen=True)
+class _Column:
+    """What all units have of one kind, in their order, as it is shown if nobody else wants the names."""
+
+    tables: list[Table]
+    counts: list[int]
+    """How many entries each has; more than its table where two of them want one name."""
+    problems: dict[str, list[str]]
+    """What cannot be shown, by unit; of those alone that have some."""
 
 
 class _Plan:

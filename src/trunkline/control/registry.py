@@ -203,13 +203,13 @@ class Registry:
                 began = time.monotonic()
                 changes, views, config, told = self._changes, dict(self._views), self._config, frozenset(self._told)
                 self._told.clear()
+                known = not self._unknown
                 await in_slices(self._catalogue.prepare(views, config))
                 owned, heard = await self._join_owned(config)
                 joined = self._catalogue.join(views, config, self.snapshot.version + 1)
                 self.snapshot = dataclasses.replace(joined, owned=owned) if owned else joined
                 self._done = changes
                 self._tell(self.snapshot)
-                known = not any(_is_unknown(view) for view in views.values())
                 if known and not self._unknown:
                     self._settled.set()
                 self._pulse()

@@ -20,38 +20,31 @@ Default = TypeVar("Default")
 
 
 class Joiner:
-    """Joins tables of many offers; one that is like before, or that `other` made of the same, is not made anew."""
+    """Joins tables of many offers; one that is like before is not made anew."""
 
-    def __init__(self, other: Joiner | None = None) -> None:
-        self._other = other
+    def __init__(self) -> None:
         self._known: dict[Kind, tuple[Sequence[Table], Table]] = {}
         self._templates: tuple[Table, tuple[Entry, ...]] = {}, ()
 
-    def joined(self, offers: Collection[Offer], changed: Collection[Kind] = tuple(Kind)) -> dict[str, Any]:
-        """Everything of each kind that is offered, as the members of a snapshot; of other kinds nothing changed."""
-        tables = {
-            kind: self.table(kind, [offer.table(kind) for offer in offers])
-            if kind in changed or kind not in self._known
-            else self._known[kind][1]
-            for kind in Kind
-        }
-        templates = tables[Kind.TEMPLATE]
+    def joined(self, offers: Collection[Offer]) -> dict[str, Any]:
+        """Everything of each kind that is offered, as the members of a snapshot."""
+        return self.members({kind: self.table(kind, [offer.table(kind) for offer in offers]) for kind in Kind})
+
+    def members(self, tables: Mapping[Kind, Table]) -> dict[str, Any]:
+        """Tables as the members of a snapshot."""
+        templates = tables.get(Kind.TEMPLATE, {})
         if self._templates[0] is not templates:
             self._templates = templates, tuple(templates.values())
         return {
-            "tools": tables[Kind.TOOL],
-            "prompts": tables[Kind.PROMPT],
-            "resources": tables[Kind.RESOURCE],
+            "tools": tables.get(Kind.TOOL, {}),
+            "prompts": tables.get(Kind.PROMPT, {}),
+            "resources": tables.get(Kind.RESOURCE, {}),
             "templates": self._templates[1],
         }
 
     def table(self, kind: Kind, tables: Sequence[Table]) -> Table:
         """One table of several; of equal names the last one's counts."""
-        made = self._made(kind, tables)
-        if made is None and self._other is not None:
-            made = self._other._made(kind, tables)
-        if made is None:
-            made = self._changed(kind, tables)
+        made = self._changed(kind, tables)
         if made is None:
             made = dict[str, Entry]()
             for table in tables:
@@ -61,16 +54,13 @@ class Joiner:
         self._known[kind] = tables, made
         return made
 
-    def _made(self, kind: Kind, tables: Sequence[Table]) -> Table | None:
-        """What was made of these very tables, if they were the last."""
-        before, joined = self._known.get(kind, ((), None))
-        return joined if len(before) == len(tables) and all(map(is_, before, tables)) else None
-
     def _changed(self, kind: Kind, tables: Sequence[Table]) -> Table | None:
-        """What comes of replacing some tables of the last; nothing where all must be joined anew."""
+        """What comes of replacing some tables of the last, or none; nothing where all must be joined anew."""
         before, joined = self._known.get(kind, ((), {}))
-        if len(before) != len(tables):
+        if not before or len(before) != len(tables):
             return None
+        if all(map(is_, before, tables)):
+            return joined
         pairs = [pair for pair in zip(before, tables, strict=True) if is_not(*pair)]
         if isinstance(joined, Joined):
             return joined.changed(pairs, tables)

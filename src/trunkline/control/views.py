@@ -125,6 +125,18 @@ def _calling(scope: Scope) -> str:
     return "" if scope.overrides.disable_programmatic_calling else scope.program
 
 
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """What a view needs to know of an offer."""
+
+    unit: str
+    """Its name, if it has tools."""
+    for_models: int
+    defers: bool
+    limits: bool
+    """Some of its tools say how large their results may be."""
+
+
 class _Seer:
     """Makes the views of one audience; of offers that did not change it keeps what it made."""
 
@@ -137,9 +149,12 @@ class _Seer:
         self._rules = [(rule, _matcher(rule.tools) if rule.tools else None) for rule in audience.rules]
         self._narrows = bool(spec.servers or spec.hidden or audience.rules)
         self._narrowed = PerOffer(self._permitted)
-        self._limiting = PerOffer(lambda offer: any(one.options.max_result_tokens for one in offer.tools.values()))
+        self._facts = PerOffer(self._fact)
+        self._callable = PerOffer(lambda offer: all(audience.caller in callers for callers in offer.callers))
         self._pins, self._loads = PerOffer(self._listed), PerOffer(self._loaded)
         self._joiner = Joiner()
+        self._head: tuple[list[str], list[Entry]] = [], []
+        """Our own tools as they were listed last, and for which servers."""
 
     def view(self, snapshot: Snapshot) -> View:
         """What its callers see at one moment."""
@@ -151,8 +166,11 @@ class _Seer:
             snapshot = _with_owned(snapshot, owned)
         elif snapshot.owned:
             snapshot = dataclasses.replace(snapshot, owned=NOTHING, meant={})
-        listed = self._pins if self._searches(snapshot) else self._loads if self._defers(snapshot) else None
-        reads = self._reads_results(snapshot)
+        facts = self._facts.over(snapshot.offers.values())
+        listed = (
+            self._pins if self._searches(snapshot, facts) else self._loads if self._defers(snapshot, facts) else None
+        )
+        reads = self._reads_results(facts)
         own = builtin.result_definitions() if reads else []
         if listed is None:
             snapshot = _out_of_the_way(snapshot) if reads else snapshot
@@ -160,9 +178,11 @@ class _Seer:
             return View(self._audience, profile, snapshot, tools=tools, reads_results=reads)
         snapshot = _out_of_the_way(snapshot)
         kept = [entry for found in listed.over(snapshot.offers.values()) for entry in found]
-        units = [unit_name(offer.server) for offer in snapshot.offers.values() if offer.tools]
-        offered = builtin.definitions(units, programs=self._programs, coding=self._coding)
-        tools = [_own(item, "name") for item in (*offered, *own)]
+        units = [fact.unit for fact in facts if fact.unit]
+        if units != self._head[0] or not self._head[1]:
+            offered = builtin.definitions(units, programs=self._programs, coding=self._coding)
+            self._head = units, [_own(item, "name") for item in offered]
+        tools = [*self._head[1], *(_own(item, "name") for item in own)]
         view = View(
             *(self._audience, profile, snapshot),
             searching=True,
@@ -186,30 +206,33 @@ class _Seer:
                 self._narrowed.of(offer)
                 yield
 
-    def _reads_results(self, snapshot: Snapshot) -> bool:
+    def _fact(self, offer: Offer) -> _Fact:
+        limits = any(one.options.max_result_tokens for one in offer.tools.values())
+        return _Fact(unit_name(offer.server) if offer.tools else "", offer.for_models, offer.defers, limits)
+
+    def _reads_results(self, facts: Iterable[_Fact]) -> bool:
         """Whether large results are kept aside for the audience: never for programs, which read them whole."""
         if not self._keeps_results or self._audience.caller != DIRECT:
             return False
-        return bool(self._spec.max_result_tokens) or any(self._limiting.over(snapshot.offers.values()))
+        return bool(self._spec.max_result_tokens) or any(fact.limits for fact in facts)
 
-    def _searches(self, snapshot: Snapshot) -> bool:
+    def _searches(self, snapshot: Snapshot, facts: Iterable[_Fact]) -> bool:
         if self._audience.lists_all:
             return False
         if self._spec.expose != "auto":
             return self._spec.expose in ("search", "code")
-        return not _needs_names(snapshot) and sum(one.for_models for one in snapshot.offers.values()) > self._limit
+        return not _needs_names(snapshot) and sum(fact.for_models for fact in facts) > self._limit
 
-    def _defers(self, snapshot: Snapshot) -> bool:
+    def _defers(self, snapshot: Snapshot, facts: Iterable[_Fact]) -> bool:
         """Whether some tools are left out of the list, and searched for."""
         if self._audience.lists_all or (self._spec.expose == "auto" and _needs_names(snapshot)):
             return False
-        return any(offer.defers for offer in snapshot.offers.values())
+        return any(fact.defers for fact in facts)
 
     def _calls_all(self, snapshot: Snapshot, owned: Snapshot | None) -> bool:
         """Whether the audience may call every tool there is."""
-        caller = self._audience.caller
         offers = [*snapshot.offers.values(), *(owned.offers.values() if owned is not None else ())]
-        return all(caller in callers for offer in offers for callers in offer.callers)
+        return all(self._callable.over(offers))
 
     def _narrow(self, snapshot: Snapshot, owned: Snapshot | None) -> Snapshot:
         """The snapshot with what the audience has. What it has not does not exist for its callers, under any name."""
