@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, ValuesView
-from functools import cached_property
 from itertools import chain
 from operator import is_, is_not
 from typing import Any, TypeVar, cast, overload
@@ -50,7 +49,7 @@ class Joiner:
             for table in tables:
                 made.update(table)
             if len(made) > SMALL and len(made) == sum(map(len, tables)):
-                made = Joined(tables, made, {})
+                made = Joined(tables, len(made), made, {})
         self._known[kind] = tables, made
         return made
 
@@ -75,8 +74,10 @@ class Joiner:
 class Joined(Mapping[str, Entry]):
     """Many tables in which no name occurs twice, as one: a table of all that was made once, and what differs now."""
 
-    def __init__(self, tables: Sequence[Table], once: dict[str, Entry], since: dict[str, Entry | None]) -> None:
-        self._tables, self._once, self._since = tables, once, since
+    def __init__(
+        self, tables: Sequence[Table], length: int, once: dict[str, Entry], since: dict[str, Entry | None]
+    ) -> None:
+        self._tables, self._length, self._once, self._since = tables, length, once, since
 
     def changed(self, pairs: Collection[tuple[Table, Table]], tables: Sequence[Table]) -> Joined | None:
         """The same with some tables in the place of others; nothing if that is not to be had cheaply."""
@@ -92,7 +93,10 @@ class Joined(Mapping[str, Entry]):
                 if known is None and (since[name] if name in since else self._once.get(name)) is not None:
                     return None  # another has the name as well
                 since[name] = entry
-        return Joined(tables, self._once, since) if len(since) * SHARE < len(self._once) else None
+        if len(since) * SHARE >= len(self._once):
+            return None
+        length = self._length + sum(len(now) - len(before) for before, now in pairs)
+        return Joined(tables, length, self._once, since)
 
     @overload
     def get(self, key: str, /) -> Entry | None: ...
@@ -117,10 +121,6 @@ class Joined(Mapping[str, Entry]):
 
     def __len__(self) -> int:
         return self._length
-
-    @cached_property
-    def _length(self) -> int:
-        return sum(map(len, self._tables))
 
     def values(self) -> ValuesView[Entry]:
         """All entries, in the order of the tables."""
