@@ -152,6 +152,14 @@ STEPS: tuple[str, ...] = (
         PRIMARY KEY (day, owner, thread, server, tool)
     );
     """,
+    # 8: past calls are found by whatever is asked for, and what a person used, without looking at all others
+    """
+    ALTER TABLE calls ADD COLUMN name TEXT NOT NULL DEFAULT '';
+    CREATE INDEX calls_person ON calls (person, id);
+    CREATE INDEX calls_tool ON calls (tool, id);
+    CREATE INDEX calls_name ON calls (name, id);
+    CREATE INDEX used_owner ON used (owner);
+    """,
 )
 NEWEST = len(STEPS)
 VAULT = 3

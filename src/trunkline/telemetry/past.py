@@ -79,9 +79,13 @@ class PastCalls:
             return found[:limit]
         self.keep_all()
         await self.store(store)
-        where, values = _where(wanted)
-        sql = f"SELECT record FROM calls WHERE {where} ORDER BY id DESC LIMIT ?"  # noqa: S608 - our own words
-        return [_DECODER.decode(row[0]) for row in await store.fetch(sql, *values, limit)]
+        # A tool goes by two names, of which callers use either: two searches by index are faster than one for both.
+        columns = ("tool", "name") if wanted.tool else ("tool",)
+        texts: dict[str, str] = {}
+        for column in columns:
+            sql, values = query_for(wanted, column)
+            texts |= {row[0]: row[1] for row in await store.fetch(sql, *values, limit)}
+        return [_DECODER.decode(texts[id]) for id in sorted(texts, reverse=True)[:limit]]
 
     async def find(self, id: str, store: Store | None) -> CallRecord | None:
         """The call of an id."""
@@ -96,7 +100,7 @@ class PastCalls:
         while self._waiting:
             part = [self._waiting[number] for number in range(min(ROWS, len(self._waiting)))]
             values = [value for one in part for value in _row(one)]
-            marks = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(part))
+            marks = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * len(part))
             await store.fetch(f"INSERT INTO calls VALUES {marks} ON CONFLICT (id) DO NOTHING", *values)  # noqa: S608
             for one in part:
                 if self._waiting and self._waiting[0] is one:
@@ -120,22 +124,25 @@ def _first_id(when: float) -> str:
 
 def _row(record: CallRecord) -> tuple[str, ...]:
     text = msgspec.json.encode(record).decode()
-    tool = record.tool or record.name
-    return record.id, record.user, record.person, record.server, tool, record.outcome, text
+    return (
+        record.id, record.user, record.person, record.server, record.tool, record.outcome, text, record.name
+    )  # fmt: skip
 
 
-def _where(wanted: Wanted) -> tuple[str, list[str]]:
+def query_for(wanted: Wanted, column: str = "tool") -> tuple[str, list[str]]:
+    """What finds those that are wanted, of which `column` is the tool's name; and its values, less the limit."""
     parts = {
         "person = ?": wanted.person,
         "owner = ?": wanted.user or None,
         "server = ?": wanted.server or None,
-        "tool = ?": wanted.tool or None,
+        f"{column} = ?": wanted.tool or None,
         "outcome = ?": wanted.outcome or None,
         "id >= ?": _first_id(wanted.since) if wanted.since else None,
         "id < ?": wanted.before or None,
     }
     given = {part: value for part, value in parts.items() if value is not None}
-    return " AND ".join(given) or "1 = 1", list(given.values())
+    where = " AND ".join(given) or "1 = 1"
+    return f"SELECT id, record FROM calls WHERE {where} ORDER BY id DESC LIMIT ?", list(given.values())  # noqa: S608
 
 
 _DECODER = msgspec.json.Decoder(CallRecord)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from trunkline.errors import StoreError
 from trunkline.storage.store import Store
 from trunkline.telemetry.record import CallRecord
 
@@ -99,10 +100,7 @@ class Usage:
         if store is not None:
             self.keep_all()
             await self.keep(store)
-            rows: Iterable[tuple[Place, Used]] = [
-                ((0, owner, thread, server, tool), _used(numbers))
-                for owner, thread, server, tool, *numbers in await store.fetch(_SUMMED)
-            ]
+            rows: Iterable[tuple[Place, Used]] = await _summed(store, by, person)
         else:
             rows = list(self._sums.items())
         found: dict[tuple[str, str], Used] = {}
@@ -122,7 +120,12 @@ class Usage:
             part = rows[at : at + ROWS]
             values = [value for place, used in part for value in (*place, *(getattr(used, name) for name in FIELDS))]
             marks = ", ".join(["(" + ", ".join("?" * (len(FIELDS) + 5)) + ")"] * len(part))
-            await store.fetch(_ADD.format(marks=marks), *values)
+            try:
+                await store.fetch(_ADD.format(marks=marks), *values)
+            except StoreError:
+                for place, used in rows[at:]:  # they wait for the next time
+                    self._unkept.setdefault(place, Used()).add(used)
+                raise
 
     async def forget(self, store: Store, days: float) -> None:
         """What is too old goes."""
@@ -180,10 +183,26 @@ def _rounded(used: Used) -> dict[str, Any]:
     return told | {"seconds": round(used.seconds, 3), "cost": round(used.cost, 6)}
 
 
-_SUMMED = (
-    f"SELECT owner, thread, server, tool, {', '.join(f'SUM({name})' for name in FIELDS)} "  # noqa: S608 - our own names
-    "FROM used GROUP BY owner, thread, server, tool"
-)
+async def _summed(store: Store, by: By, person: str | None) -> list[tuple[Place, Used]]:
+    """What is kept, summed up by the database as far as it can."""
+    columns = _COLUMNS[by]
+    sums = ", ".join(f"SUM({name})" for name in FIELDS)
+    where, whose = ("WHERE owner = ?", (person,)) if person is not None else ("", ())
+    sql = f"SELECT {', '.join(columns)}, {sums} FROM used {where} GROUP BY {', '.join(columns)}"  # noqa: S608 - our own
+    rows: list[tuple[Place, Used]] = []
+    for row in await store.fetch(sql, *whose):
+        named = dict(zip(columns, row, strict=False))
+        place = (0, named.get("owner", person or ""), *(named.get(one, "") for one in ("thread", "server", "tool")))
+        rows.append((cast("Place", place), _used(row[len(columns) :])))
+    return rows
+
+
+_COLUMNS: dict[By, tuple[str, ...]] = {
+    "user": ("owner",),
+    "thread": ("owner", "thread"),
+    "server": ("server",),
+    "tool": ("server", "tool"),
+}
 _ADD = (
     f"INSERT INTO used (day, owner, thread, server, tool, {', '.join(FIELDS)}) VALUES {{marks}} "  # noqa: S608
     "ON CONFLICT (day, owner, thread, server, tool) DO UPDATE SET "
