@@ -19,7 +19,7 @@ from trunkline.storage.store import Change, Store
 from trunkline.tasks import Tasks
 from trunkline.telemetry.audit import Audit, audit_folder
 from trunkline.telemetry.metrics import Counts
-from trunkline.telemetry.past import PastCalls, Wanted
+from trunkline.telemetry.past import AT_ONCE, PastCalls, Wanted
 from trunkline.telemetry.record import CallRecord, Reader, Records
 from trunkline.telemetry.savings import Savings
 from trunkline.telemetry.series import Series
@@ -30,7 +30,7 @@ from trunkline.tenancy.tenancy import Tenancy
 log = logging.getLogger("trunkline")
 
 KEPT_EVERY = 2.0
-"""Seconds between two times that past calls are stored; so much of them a crash forgets."""
+"""Seconds between two times that past calls are stored; so much of them a crash forgets, and more of a flood."""
 TRIMMED_EVERY = 60
 
 
@@ -204,14 +204,14 @@ class Recording:
             await asyncio.sleep(KEPT_EVERY)
             self.series.look()
             with suppress(StoreError):  # whoever follows the store says that it is away
-                await self._keep_now(trim=turn % TRIMMED_EVERY == 1)
+                await self._keep_now(most=AT_ONCE, trim=turn % TRIMMED_EVERY == 1)
 
-    async def _keep_now(self, *, trim: bool = False) -> None:
+    async def _keep_now(self, *, most: int | None = None, trim: bool = False) -> None:
         store = await self.store()
         if store is None:
             return
         self._remember(())
-        await self.past.store(store)
+        await self.past.store(store, most)
         await self.usage.keep(store)
         if trim:
             await self.past.trim(store, self._config.calls.days)

@@ -108,6 +108,11 @@ class ServerSpec:
         basic = base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
         return {**self.headers, "Authorization": f"Basic {basic}"}
 
+    @cached_property
+    def has_authorization(self) -> bool:
+        """Whether the configuration itself says how requests are authorized."""
+        return any(name.lower() == "authorization" for name in self.sent_headers)
+
     def without_secrets(self, text: str) -> str:
         """What the server said, with everything hidden that it was given and others should not read."""
         given = [*self.env.values(), *" ".join(self.headers.values()).split(), *self.oauth.secrets]

@@ -13,10 +13,10 @@ from trunkline.storage.store import Store
 from trunkline.telemetry.record import CallRecord
 
 IN_MEMORY = 1000
-WAITING = 20_000
-"""Calls that may wait to be stored; while the store is away longer, the oldest are only in memory."""
 ROWS = 100
 """Calls that are stored by one statement."""
+AT_ONCE = 500
+"""Calls that are stored in one turn: of a flood most would be forgotten again before anybody looks."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,6 @@ class PastCalls:
 
     def __init__(self, keep: int) -> None:
         self.configure(keep)
-        self._waiting: deque[CallRecord] = deque(maxlen=WAITING)
         self._since_trim = 0
         self._keeps = False
 
@@ -59,6 +58,8 @@ class PastCalls:
         """Keep more, or fewer."""
         self._keep = keep
         self.recent: deque[CallRecord] = deque(getattr(self, "recent", ()), maxlen=min(keep, IN_MEMORY))
+        # Whatever falls out of these would be forgotten in the store as well.
+        self._waiting: deque[CallRecord] = deque(getattr(self, "_waiting", ()), maxlen=keep)
 
     def read(self, ended: Sequence[CallRecord]) -> None:
         """Keep calls that ended."""
@@ -95,9 +96,9 @@ class PastCalls:
         rows = await store.fetch("SELECT record FROM calls WHERE id = ?", id) if store is not None else []
         return _DECODER.decode(rows[0][0]) if rows else None
 
-    async def store(self, store: Store) -> None:
-        """Store what waits for it; a `StoreError` leaves the rest waiting."""
-        while self._waiting:
+    async def store(self, store: Store, most: int | None = None) -> None:
+        """Store what waits for it, or a part; a `StoreError` leaves the rest waiting."""
+        for _ in range(0, min(most or len(self._waiting), len(self._waiting)), ROWS):
             part = [self._waiting[number] for number in range(min(ROWS, len(self._waiting)))]
             values = [value for one in part for value in _row(one)]
             marks = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * len(part))

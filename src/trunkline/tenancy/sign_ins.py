@@ -102,7 +102,7 @@ class SignIns:
 
     def authorize(self, spec: ServerSpec, user: str) -> SignIn | None:
         """The credential with which a user's connections to a server are made."""
-        if not spec.url or any(name.lower() == "authorization" for name in spec.sent_headers):
+        if not spec.url or spec.has_authorization:
             return None
         whose = self.whose(spec, user)
         found = self._known.get((spec.fingerprint, whose))
@@ -115,11 +115,11 @@ class SignIns:
 
     def whose(self, spec: ServerSpec, user: str) -> str:
         """Whose connections a user's calls take: their own if they are signed in, or if others' would be taken else."""
-        if spec.oauth.exchanges:
+        if not user or spec.oauth.exchanges:
             return user
-        if not user or spec.oauth.shared or spec.oauth.for_machines or owner_of(spec.name):
+        if not (self.is_signed(user, spec.name) or self.is_signed("", spec.name)):
             return ""
-        return user if self.is_signed(user, spec.name) or self.is_signed("", spec.name) else ""
+        return "" if spec.oauth.shared or spec.oauth.for_machines or owner_of(spec.name) else user
 
     def owner(self, spec: ServerSpec, user: str) -> str:
         """Whose credential it is that a user has at a server."""
@@ -150,6 +150,8 @@ class SignIns:
         """Whether a user has a sign-in at a server, as far as was looked up; or what takes the place of one."""
         if server in self._signed.get(user, ()):
             return True
+        if not self._brought:
+            return False
         spec = self.spec_of(server) if user in self._brought else None
         return spec is not None and spec.oauth.exchanges and bool(self.brought(user))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from trunkline.call.stage import Handler
 from trunkline.model import Call, Reply
 from trunkline.tenancy.limits import Limiter
@@ -17,10 +19,13 @@ class LimitStage:
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
 
-    async def __call__(self, call: Call, call_next: Handler) -> Reply:
+    def __call__(self, call: Call, call_next: Handler) -> Awaitable[Reply]:
+        if call.method != "tools/call" or call.parked is not None or not self._limiter.is_limited(call.scope):
+            return call_next(call)
+        return self._counted(call, call_next)
+
+    async def _counted(self, call: Call, call_next: Handler) -> Reply:
         scope = call.scope
-        if call.method != "tools/call" or call.parked is not None or not self._limiter.is_limited(scope):
-            return await call_next(call)
         self._limiter.enter(scope)
         tokens = cost = 0.0
         try:
