@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -227,3 +228,37 @@ def test_names_are_seen_twice_however_they_are_spaced(text: bytes, once: bool) -
     else:
         with pytest.raises(RefusedError, match="twice"):
             read_unambiguous(text)
+
+
+HALVES = st.text(st.sampled_from('ad\ud800\udfff\\"é😀u08'), max_size=6)
+
+
+@given(st.dictionaries(HALVES, HALVES | st.lists(HALVES | st.integers(), max_size=3)), st.sampled_from([", ", ","]))
+def test_an_object_with_half_surrogate_pairs_is_taken_apart_as_it_was_written(
+    members: dict[str, object], comma: str
+) -> None:
+    text = json.dumps(members, separators=(comma, ": ")).encode()
+
+    found = scan_members(text)
+
+    assert [(name, json.loads(value)) for name, value in found] == json.loads(text, object_pairs_hook=list)
+
+
+def test_a_large_object_with_half_a_surrogate_pair_is_not_read_letter_by_letter() -> None:
+    text = b'{"half":"\\ud800","lists":[' + b"[]," * 200_000 + b"0]}"
+    tracemalloc.start()
+    try:
+        members = read_unambiguous(text)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert members["half"] == b'"\\ud800"'
+    assert most < 6 * len(text)  # lists that somebody made of it would be thirty times as large
+
+
+def test_a_large_object_with_half_a_pair_that_names_something_twice_is_refused_unread() -> None:
+    text = b'{"a":"\\ud800","a":"' + b"x" * 2**18 + b'"}'
+
+    with pytest.raises(ValueError, match="too large"):
+        read_members(text)

@@ -59,13 +59,19 @@ def write_members(members: Members) -> bytes:
 
 
 def scan_members(text: bytes) -> list[tuple[str, bytes]]:
-    """Every name and value of an object, repeated names included: slow, and lenient about surrogates alone."""
+    """Every name and value of an object, repeated names included; lenient about surrogates alone."""
     try:
-        source = text.decode()
+        if not text.isascii():
+            text.decode()
     except UnicodeDecodeError as error:
         raise ValueError("not UTF-8") from error
+    found = _between_halves(text)
+    if found is not None:
+        return found
+    if len(text) > _LARGEST_SCAN:
+        raise ValueError("it is too large to be read letter by letter")
     try:
-        return _scan(source)
+        return _scan(text.decode())
     except (IndexError, RecursionError, StopIteration) as error:
         raise ValueError("not a JSON object") from error
 
@@ -156,7 +162,7 @@ def _crowded(text: bytes) -> bool:
     if colons <= MOST_MEMBERS:
         return False
     try:
-        found = _roomy(text)
+        found = _roomy(_smooth(text) if b"\\u" in text else text)
     except (msgspec.DecodeError, RecursionError):
         return False
     return colons - sum(bytes(value).count(b":") for value in msgspec.structs.astuple(found)) > MOST_MEMBERS
@@ -164,24 +170,30 @@ def _crowded(text: bytes) -> bool:
 
 def _named_once(members: Members, text: bytes) -> bool:
     """Whether an object that was read has each name once, however it is spaced; no value is read again."""
-    at, seen = _skip_bytes(text, 0), set[str]()
+    return _places(members, text) is not None
+
+
+def _places(members: Members, text: bytes) -> list[tuple[slice, slice]] | None:
+    """Where the names and values of an object stand that was read; `None` if some name stands there twice."""
+    at, seen, places = _skip_bytes(text, 0), set[str](), list[tuple[slice, slice]]()
     while text[(at := _skip_bytes(text, at + 1))] != _CLOSE:
-        end = _name_end(text, at)
+        start, end = at, _name_end(text, at)
         try:
             name = str(msgspec.json.decode(text[at:end], type=str))
         except msgspec.DecodeError:
-            return False
+            return None
         at = _skip_bytes(text, _skip_bytes(text, end) + 1)
         value = members.get(name, b"")
         if name in seen or not text.startswith(value, at):
-            return False
+            return None
         seen.add(name)
+        places.append((slice(start, end), slice(at, at + len(value))))
         at = _skip_bytes(text, at + len(value))
         if text[at] == _CLOSE:
             break
         if text[at] != _COMMA:
-            return False
-    return len(seen) == len(members)
+            return None
+    return places if len(seen) == len(members) else None
 
 
 def _skip_bytes(text: bytes, at: int) -> int:
@@ -203,6 +215,33 @@ def _quoted(name: str) -> bytes:
         return msgspec.json.encode(name)
     except UnicodeEncodeError:  # half a surrogate pair, which JSON can write and UTF-8 cannot
         return json.dumps(name).encode()
+
+
+_LARGEST_SCAN = 2**18
+"""Bytes that are read letter by letter, where an object has half surrogate pairs and a name twice or is broken."""
+
+
+def _between_halves(text: bytes) -> list[tuple[str, bytes]] | None:
+    """The members of an object with half surrogate pairs; `None` if a name occurs twice, or it is no object.
+
+    It is taken apart where a copy without them has its parts, and no part is read.
+    """
+    smooth = _smooth(text)
+    try:
+        found = _decode(smooth)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if len(found) > MOST_MEMBERS:
+        raise ValueError(f"more than {MOST_MEMBERS} names in one object")
+    places = _places({name: bytes(value) for name, value in found.items()}, smooth)
+    if places is None:
+        return None
+    return [(str(_scanner.decode(text[name].decode())), text[value]) for name, value in places]
+
+
+def _smooth(text: bytes) -> bytes:
+    """A JSON text of the same shape and length that has no surrogates: every `\\udXXX` in it is another letter."""
+    return text.replace(rb"\\", b"..").replace(rb"\ud", rb"\u0").replace(rb"\uD", rb"\u0")
 
 
 def _refuse(reason: str) -> Any:
