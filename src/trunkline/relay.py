@@ -87,7 +87,7 @@ class Relay:
         self._mounted: dict[str, ServerSpec] = {}
         self._added: dict[str, ServerSpec] = {}  # what was mounted or registered
         self._applying, self._links = asyncio.Lock(), Links()
-        self._registry = Registry(config, tasks, self._learn)
+        self._registry = Registry(config, tasks, self._learn, lambda: tenancy.opened)
         self._views, self.trust = Views(config, programs=is_installed()), self._registry.trust
         self._fleet = Fleet(self._registry, ListStore(config.home), tasks)
         self._own_lists = OwnLists(self._fleet, self._views, tasks, self._registry)

@@ -87,6 +87,9 @@ def test_an_old_schema_is_told_and_migrated_and_a_newer_one_is_left_alone(one: H
             "programs",
             "calls",
             "used",
+            "agreed_servers",
+            "pins",
+            "waiting",
         )
         for table in later:
             database.execute(f"DROP TABLE {table}")

@@ -19,7 +19,8 @@ from tests.tenancy.test_people import Admin
 from trunkline.config.options import Config, GroupSpec
 from trunkline.config.server import ServerSpec
 from trunkline.control.item import MARK
-from trunkline.control.pins import LARGEST, Kept, PinStore, Waiting
+from trunkline.control.pin_files import LARGEST, PinFiles
+from trunkline.control.pins import Kept, Unsaved, Waiting
 from trunkline.control.trust import ToolApproved, ToolHeld
 from trunkline.errors import HeldError
 from trunkline.gateway.serve import Gateway, open_gateway
@@ -492,7 +493,7 @@ async def test_a_user_decides_for_a_server_of_their_own_and_for_no_others(
         kept = Kept(
             waiting={("tools", "push"): Waiting("held", json.dumps(tool("push")).encode(), "0", 1.0, ("title",))}
         )
-        PinStore(tmp_path).save("ana/git", kept, {})
+        PinFiles(tmp_path).save("ana/git", kept, Unsaved(waiting=set(kept.waiting)))
         assert (await ana("POST", "servers", {"name": "git", "url": "http://127.0.0.1:1/mcp"}))[0] == 201
 
         assert await bob("GET", "review") == (200, {"review": []})
@@ -500,7 +501,7 @@ async def test_a_user_decides_for_a_server_of_their_own_and_for_no_others(
         assert (await bob("POST", "review/git/approve?user=ana", {}))[0] == 403
         assert [(one["server"], one["name"]) for one in (await ana("GET", "review"))[1]["review"]] == [("git", "push")]
         assert await ana("POST", "review/git/approve", {}) == (200, {"server": "git", "names": ["push"]})
-        assert PinStore(tmp_path).load("ana/git").held == {}
+        assert PinFiles(tmp_path).load("ana/git").held == {}
 
         assert (await ana("DELETE", "servers/git"))[0] == 204
         assert not list((tmp_path / "pins").glob("ana*"))  # whoever has the name next is seen for the first time
@@ -529,6 +530,6 @@ async def test_the_command_reviews_what_was_seen_last_where_no_gateway_runs(tmp_
     assert "Held back: read_note of notes: its description tells the model to hide" in listed.stderr
     assert (approved.returncode, after.returncode) == (0, 0)
     assert "Nothing waits" in after.stderr
-    assert PinStore(tmp_path / "home").load("notes").held == {}
+    assert PinFiles(tmp_path / "home").load("notes").held == {}
     async with hub_of(tmp_path / "home", spec(server)) as hub:
         assert shown(hub) == {"read_note": None, "list_notes": None}

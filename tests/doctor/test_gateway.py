@@ -30,6 +30,12 @@ def test_a_port_that_is_taken_is_shown_with_who_has_it(machine: Machine) -> None
     assert machine.is_well()
 
 
+def test_a_store_that_does_not_answer_is_said(machine: Machine) -> None:
+    machine.configure(store={"url": "postgresql://127.0.0.1:1/none"}, servers={"it": GOOD})
+
+    assert "127.0.0.1:1/none cannot be used" in machine.doctor().finding("TL524")["seen"]
+
+
 def test_a_web_server_on_the_port_is_no_trunkline(machine: Machine) -> None:
     with website({}) as origin:
         machine.configure(gateway={"port": int(origin.rpartition(":")[2])}, servers={"it": GOOD})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from trunkline.cli.admin import Json
@@ -67,8 +69,8 @@ async def _waiting(config: Config, server: str, user: str) -> list[Json]:
     from trunkline.control.review import reviews
     from trunkline.identity import owner_of, unit_name
 
-    trust = await _kept(config)
-    found = [one for one in await reviews(trust) if not user or owner_of(one.server) == user]
+    async with _kept(config) as trust:
+        found = [one for one in await reviews(trust) if not user or owner_of(one.server) == user]
     return [dataclasses.asdict(one) for one in found if server in ("", one.server, unit_name(one.server))]
 
 
@@ -94,21 +96,27 @@ async def _decided(config: Config, decision: str, server: str, names: list[str],
     from trunkline.control.review import approve, reject
     from trunkline.identity import server_id
 
-    trust = await _kept(config)
     whole = server_id(user, server)
-    done = await (approve(trust, whole, names, by="operator") if decision == "approve" else reject(trust, whole, names))
+    async with _kept(config) as trust:
+        if decision == "approve":
+            done = await approve(trust, whole, names, by="operator")
+        else:
+            done = await reject(trust, whole, names)
     return {"server": whole, "names": done}
 
 
-async def _kept(config: Config) -> Any:
+@asynccontextmanager
+async def _kept(config: Config) -> AsyncGenerator[Any]:
     """What was seen last, where no gateway runs."""
+    from trunkline.control.pin_store import open_pins
     from trunkline.control.trust import Trust
 
-    trust = Trust(config.home)
-    await trust.load_all()
-    for server in config.servers:
-        await trust.load(server)
-    return trust
+    async with open_pins(config.store, config.home) as pins:
+        trust = Trust(pins)
+        await trust.load_all()
+        for server in config.servers:
+            await trust.load(server)
+        yield trust
 
 
 def _query(asked: dict[str, str]) -> str:

@@ -101,12 +101,14 @@ def _list(options: argparse.Namespace) -> int:
 
 def _held(config: Config) -> dict[str, dict[str, str]]:
     """What is held back of each server, with why, as it was seen last."""
-    if not (config.home / "pins").is_dir():
-        return {}
-    from trunkline.control.pins import PinStore
+    from trunkline.control.pin_store import held_back
+    from trunkline.errors import StoreError
 
-    found = {server: PinStore(config.home).load(server).held for server in config.servers}
-    return {server: why for server, why in found.items() if why}
+    try:
+        return run(lambda: held_back(config.store, config.home, config.servers))
+    except StoreError as error:
+        say(f"What is held back cannot be known. {error}")
+        return {}
 
 
 def _print_held(held: dict[str, dict[str, str]]) -> None:

@@ -13,10 +13,9 @@ from typing import Any
 import msgspec
 
 from trunkline.control.change import Chronicle, ToolChange, ToolChanged
-from trunkline.control.list_store import file_name
+from trunkline.control.server_files import ServerFiles
 from trunkline.events import Emitter
 from trunkline.model import Kind, Listing, ServerView, Snapshot
-from trunkline.storage.files import read_document, try_replace_file
 from trunkline.tasks import Tasks
 
 log = logging.getLogger("trunkline")
@@ -24,6 +23,7 @@ log = logging.getLogger("trunkline")
 LARGEST = 64 * 2**20
 """Bytes of a file that is read at all."""
 FORMAT = 1
+UNREADABLE = "The history in %s cannot be read and is begun anew: %s."
 LAST_NOTES = 2.0
 """Seconds that the end waits for what is being noted."""
 
@@ -34,7 +34,8 @@ class History:
     def __init__(
         self, folder: Path | None = None, *, tasks: Tasks | None = None, clock: Callable[[], float] = time.time
     ) -> None:
-        self._folder, self._tasks, self._clock = folder, tasks, clock
+        self._tasks, self._clock = tasks, clock
+        self._files = ServerFiles(folder, _Document, format=FORMAT, largest=LARGEST) if folder is not None else None
         self._events = Emitter(ToolChanged)
         self.on, self.off = self._events.on, self._events.off
         self._unwritten: dict[str, Chronicle] = {}
@@ -101,7 +102,7 @@ class History:
 
     def _note(self, server: str, items: Iterable[bytes], now: float, whole: bool) -> list[ToolChange]:
         # The file is read each time: another process may have noted something meanwhile.
-        chronicle = self._unwritten.get(server) or self._read(self._path(server)) or Chronicle(server)
+        chronicle = self._unwritten.get(server) or self._read(server) or Chronicle(server)
         begun = chronicle.begun
         changes = chronicle.note(items, now, whole=whole)
         if changes or not begun:
@@ -110,28 +111,25 @@ class History:
 
     def _all(self) -> list[Chronicle]:
         found = dict(self._unwritten)
-        for path in sorted(self._folder.glob("*.json")) if self._folder is not None else ():
-            chronicle = self._read(path)
-            if chronicle is not None:
-                found.setdefault(chronicle.server, chronicle)
+        for path, document in self._files.each() if self._files is not None else ():
+            if isinstance(document, ValueError):
+                log.warning(UNREADABLE, path, document)
+            else:
+                found.setdefault(document.chronicle.server, document.chronicle)
         return list(found.values())
 
-    def _path(self, server: str) -> Path | None:
-        return self._folder / file_name(server) if self._folder is not None else None
-
-    def _read(self, path: Path | None) -> Chronicle | None:
-        if path is None:
+    def _read(self, server: str) -> Chronicle | None:
+        if self._files is None:
             return None
         try:
-            document = read_document(path, _Document, format=FORMAT, largest=LARGEST)
+            document = self._files.read(server)
         except ValueError as error:
-            log.warning("The history in %s cannot be read and is begun anew: %s.", path, error)
+            log.warning(UNREADABLE, self._files.path(server), error)
             return None
         return document.chronicle if document is not None else None
 
     def _write(self, chronicle: Chronicle) -> None:
-        path = self._path(chronicle.server)
-        if path is not None and try_replace_file(path, msgspec.json.encode(_Document(FORMAT, chronicle))):
+        if self._files is not None and self._files.write(chronicle.server, _Document(FORMAT, chronicle)):
             self._unwritten.pop(chronicle.server, None)
         else:
             self._unwritten[chronicle.server] = chronicle

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from trunkline.config.server import ServerSpec
+from trunkline.control.server_files import ServerFiles
 from trunkline.model import Introduction, Kind, Listing
-from trunkline.storage.files import try_replace_file
 from trunkline.wire.members import encode
 
 FORMAT = 2
+LARGEST = 256 * 2**20
+"""Bytes of a file that is read at all."""
 IN_ADVANCE = "It was not reached yet; the tools that were given in advance are shown."
 _ANY = {"type": "object"}
 
@@ -22,15 +23,15 @@ class ListStore:
     """One file for each server; a file of another configuration of the server is not used."""
 
     def __init__(self, home: Path) -> None:
-        self._folder = home / "catalogue"
+        self._files = ServerFiles(home / "catalogue", _Document, format=FORMAT, largest=LARGEST)
 
     def load(self, spec: ServerSpec) -> tuple[Introduction | None, dict[Kind, Listing], float] | None:
         """Introduction, lists and when they were fetched, or the tools given in advance; `None` without any."""
         try:
-            document = msgspec.json.decode(self._path(spec).read_bytes(), type=_Document)
-            if document.format == FORMAT and document.fingerprint == spec.fingerprint:
+            document = self._files.read(spec.name)
+            if document is not None and document.fingerprint == spec.fingerprint:
                 return _read_introduction(document.profile), _read_lists(document.lists), document.fetched
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             pass
         if not spec.minimal_tools:
             return None
@@ -39,11 +40,11 @@ class ListStore:
 
     def save(self, spec: ServerSpec, introduction: Introduction, lists: dict[Kind, Listing], fetched: float) -> None:
         """Write the file anew, so that a crash leaves the old one or the new one, never half."""
-        document = {
-            "format": FORMAT,
-            "fingerprint": spec.fingerprint,
-            "fetched": fetched,
-            "profile": {
+        document = _Document(
+            FORMAT,
+            spec.fingerprint,
+            fetched,
+            {
                 "modern": introduction.modern,
                 "version": introduction.version,
                 "capabilities": introduction.capabilities,
@@ -51,7 +52,7 @@ class ListStore:
                 "instructions": introduction.instructions,
                 "result": introduction.result.decode(),
             },
-            "lists": {
+            {
                 kind.value: _List(
                     # Written one by one: a thread that is busy with one large text would hold up the others.
                     [msgspec.Raw(msgspec.json.encode(item.decode())) for item in listing.items],
@@ -64,34 +65,9 @@ class ListStore:
                 )
                 for kind, listing in lists.items()
             },
-        }
+        )
         # A full or read-only disk costs the quick restart, nothing else.
-        try_replace_file(self._path(spec), msgspec.json.encode(document))
-
-    def _path(self, spec: ServerSpec) -> Path:
-        return self._folder / file_name(spec.name)
-
-
-def file_name(server: str) -> str:
-    """The name of a server's own file, whatever the server is called."""
-    safe = "".join(c if c.isalnum() or c in "-_" else f"%{ord(c):x}" for c in server)
-    return f"{safe}.json"
-
-
-FOLDERS = "catalogue", "history"
-
-
-def owned_files(home: Path, owner: str = "") -> set[str]:
-    """The names of the files that are kept of servers that a user registered, or all users."""
-    own = f"{file_name(owner).removesuffix('.json')}%2f*.json" if owner else "*%2f*.json"
-    return {path.name for folder in FOLDERS for path in (home / folder).glob(own)}
-
-
-def forget_files(home: Path, names: Collection[str]) -> None:
-    """Delete what is kept of servers, by the names of their files."""
-    for folder in FOLDERS:
-        for name in names:
-            (home / folder / name).unlink(missing_ok=True)
+        self._files.write(spec.name, document)
 
 
 def _read_introduction(document: dict[str, Any]) -> Introduction:

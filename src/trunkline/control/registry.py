@@ -13,9 +13,11 @@ from trunkline.config.options import Config
 from trunkline.config.server import ServerSpec
 from trunkline.control.item import spec_options
 from trunkline.control.merging import Catalogue
+from trunkline.control.pin_store import PinStore
 from trunkline.control.trust import Trust
 from trunkline.identity import owner_of
 from trunkline.model import EMPTY_SNAPSHOT, Kind, Listing, ServerView, Snapshot, State
+from trunkline.storage.store import Store
 from trunkline.tasks import Tasks, in_slices
 from trunkline.tool import ToolOptions
 
@@ -36,10 +38,16 @@ OwnedChanged = Callable[[str, frozenset[Kind]], None]
 class Registry:
     """Holds one view for each server. Changes are published soon after, by a task; `published` waits for it."""
 
-    def __init__(self, config: Config, tasks: Tasks, published: Callable[[Snapshot], None]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        tasks: Tasks,
+        published: Callable[[Snapshot], None],
+        store: Callable[[], Store | None] = lambda: None,
+    ) -> None:
         self._config, self._tasks, self._tell = config, tasks, published
         self.snapshot: Snapshot = EMPTY_SNAPSHOT
-        self.trust = Trust(config.home, tasks)
+        self.trust = Trust(PinStore(config.home, store), tasks)
         """What is shown of what servers say."""
         self.trust.default, self.trust.changed = config.gateway.trust, self._judge_again
         self._catalogue = Catalogue(self.trust)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import json
 from collections.abc import Collection, Iterable
@@ -12,7 +11,7 @@ import msgspec
 
 from trunkline.control.pins import SERVER, WORDS, Identity, Kept, Waiting, WaitingState
 from trunkline.control.trust import ToolApproved, Trust
-from trunkline.errors import NotFoundError, VersionConflictError
+from trunkline.errors import NotFoundError, StoreError, VersionConflictError
 from trunkline.identity import unit_name
 from trunkline.tools.names import prefixed
 from trunkline.tools.trust.definition import Definition, diff, pin_of, unread_pin
@@ -65,11 +64,12 @@ async def approve(
         elif key[0] == SERVER:
             kept.identity = msgspec.json.decode(one.definition, type=Identity)
             del kept.waiting[key]
-            trust.note(server)
+            trust.note(server).waiting.add(key)
         else:
             long = len(one.definition) > LONGEST
             pin = unread_pin(one.definition) if long else pin_of(Definition(one.definition))
             trust.agree(server, kept, key, b"{}" if long else one.definition, pin)
+        trust.decided(server, key)
     await _decided(trust, server, chosen)
     for kind, name in chosen:
         trust.emit(ToolApproved(server, WORDS[kind], name, by))
@@ -81,7 +81,7 @@ async def reject(trust: Trust, server: str, names: Collection[str] = (), *, dige
     kept, chosen = _chosen(trust, server, names, digests)
     for key in chosen:
         kept.waiting[key] = replace(kept.waiting[key], state="rejected")
-        trust.note(server)
+        trust.decided(server, key)
     await _decided(trust, server, chosen)
     return [name for _, name in chosen]
 
@@ -94,6 +94,9 @@ def _chosen(trust: Trust, server: str, names: Collection[str], digests: Collecti
         what = f"Nothing called {name!r}" if name else "Nothing"
         hint = "`trunkline review` shows what does."
         raise NotFoundError(f"{what} of server {unit!r} waits for approval.", hint=hint)
+    if kept.away:
+        hint = "It is asked for what was agreed to as soon as it is back."
+        raise StoreError("Nothing can be decided while the store is away.", hint=hint)
     chosen = list(dict.fromkeys(key for keys in wanted.values() for key in keys))
     if digests and any(kept.waiting[key].digest not in digests for key in chosen):
         raise VersionConflictError(f"Server {unit!r} changed it again meanwhile.", hint="Look at it once more.")
@@ -114,7 +117,7 @@ async def _agreed(trust: Trust, server: str, kind: str, name: str, one: Waiting)
         return json.dumps(dataclasses.asdict(trust.kept(server).identity or Identity()), sort_keys=True).encode()
     if not one.what or "added" in one.what:
         return b""
-    return await asyncio.to_thread(trust.store.agreed, server, kind, name)
+    return await trust.pins.store.agreed(server, (kind, name))
 
 
 def _review(server: str, kind: str, name: str, one: Waiting, before: bytes) -> Review:

@@ -13,8 +13,8 @@ from trunkline.config.options import Config
 from trunkline.config.server import ServerSpec
 from trunkline.control.fleet import Fleet
 from trunkline.control.item import overruled
-from trunkline.control.list_store import file_name, forget_files, owned_files
 from trunkline.control.registry import NOTHING_YET, Registry
+from trunkline.control.server_files import file_name, forget_files, owned_files
 from trunkline.errors import ConfigError, NotFoundError
 from trunkline.events import Emitter, Event
 from trunkline.identity import server_id
@@ -165,6 +165,7 @@ class Tenants:
             owners = {change.owner for change in changes if change.noun in ("server", "switch")}
         for owner in owners:
             await self.change(owner)
+        await self._registry.trust.follow(changes)
 
     async def change(self, user: str) -> None:
         """A user's servers were changed, or with an empty name everybody's: have those run that there are now."""

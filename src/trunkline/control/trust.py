@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import hashlib
 import json
@@ -10,12 +9,14 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from trunkline.config.server import ServerSpec, TrustMode
-from trunkline.control.pins import MOST, SERVER, VARIANTS, WORDS, Identity, Kept, PinStore, Waiting, WaitingState
+from trunkline.control.pin_keeper import PinKeeper
+from trunkline.control.pin_store import PinStore
+from trunkline.control.pins import MOST, SERVER, VARIANTS, WORDS, Identity, Kept, Waiting, WaitingState
+from trunkline.errors import StoreError
 from trunkline.events import Emitter, Event
 from trunkline.identity import owner_of
 from trunkline.model import Introduction, Kind, Listing
@@ -28,8 +29,6 @@ log = logging.getLogger("trunkline")
 
 WATCHED = 4 * 2**20
 """Bytes of a definition that is served at all: a digest of more would take the time of others."""
-LAST_WRITES = 5.0
-"""Seconds that the end waits for what is being written."""
 
 
 @dataclass(frozen=True)
@@ -68,22 +67,22 @@ AGREED = Verdict()
 class Trust:
     """Judges every definition once, and again when it changes; who joins servers asks it what is shown."""
 
-    def __init__(self, home: Path, tasks: Tasks | None = None, *, clock: Callable[[], float] = time.time) -> None:
-        self.store, self._tasks, self._clock = PinStore(home), tasks, clock
+    def __init__(self, store: PinStore, tasks: Tasks | None = None, *, clock: Callable[[], float] = time.time) -> None:
+        self.pins, self._clock = PinKeeper(store, tasks, self._know_again), clock
+        """What was agreed to."""
+        self.note, self.saved, self.close = self.pins.note, self.pins.saved, self.pins.close
+        self.follow, self.forget, self.forget_owner = self.pins.follow, self.pins.forget, self.pins.forget_owner
+        self._kept = self.pins.known
         self._events = Emitter(ToolHeld, ToolApproved)
         self.on, self.off, self.emit = self._events.on, self._events.off, self._events.emit
         self.default: TrustMode = "flag"
         self.changed: Callable[..., None] = _nobody
         """Told whose definitions are to be judged again, and of which kinds; without any, of all."""
         self._specs: dict[str, ServerSpec] = {}
-        self._kept: dict[str, Kept] = {}
         self._names: dict[str, Names] = {"": Names()}
         """By owner."""
-        self._unsaved: dict[str, dict[tuple[str, str], dict[bytes, bytes]]] = {}
-        """What was agreed to and is not on the disk, by server, kind and name: the definitions by their pins."""
-        self._anew: set[str] = set()
-        """Servers whose names were given to others: what is on the disk is of those before them."""
-        self._saving: asyncio.Task[None] | None = None
+        self._introduced: dict[str, Introduction] = {}
+        """Who servers say they are, of whom it is not known who they were."""
 
     # Servers come and go.
 
@@ -104,46 +103,51 @@ class Trust:
     def remove(self, server: str) -> None:
         """Watch a server no more; what was agreed to stays on the disk."""
         self._specs.pop(server, None)
+        self._introduced.pop(server, None)
         self._names_of(server).put(server, ())
-        if server not in self._unsaved:
-            self._kept.pop(server, None)
+        self.pins.let_go(server)
 
     async def load(self, server: str) -> None:
         """Have what was agreed to before: to be awaited before a server's lists are judged."""
         if server in self._kept:
             return
         try:
-            self._kept[server] = await asyncio.to_thread(self.store.load, server)
+            await self.pins.load(server)
+        except StoreError as error:
+            self._away(server, error)
         except ValueError as error:
             self._lost(server, str(error))
 
     def _lost(self, server: str, why: str) -> None:
         """What was agreed to cannot be read, so that nobody knows what may be served."""
         kept = self._kept[server] = Kept(lost=True)
-        words = "what was agreed to of it cannot be read"
-        digest = hashlib.sha256(why.encode()).hexdigest()[:32]
-        sign = Sign("unreadable", words, why)
-        self._wait(server, SERVER, server, Waiting("held", b"", digest, self._clock(), (), (sign,)))
+        self._hold_all(server, "what was agreed to of it cannot be read", why)
         if server in self._specs and self._mode(server) == ("follow", True):
             self.begin_anew(server, kept)
 
+    def _away(self, server: str, error: StoreError) -> None:
+        """The same for now: as soon as the store is back, it is known again."""
+        self._kept[server] = Kept(lost=True, away=True)
+        if server not in self._specs or self._mode(server) != ("follow", True):
+            self._hold_all(server, "the store is away, and with it what was agreed to of it", str(error))
+        self.pins.ask_again()
+
+    def _know_again(self, server: str) -> None:
+        """Others decided something, or the store is back."""
+        introduction = self._introduced.pop(server, None)
+        if introduction is not None:
+            self.introduce(server, introduction)
+        self.changed(server)
+
+    def _hold_all(self, server: str, words: str, why: str) -> None:
+        digest = hashlib.sha256(why.encode()).hexdigest()[:32]
+        sign = Sign("unreadable", words, why)
+        self._wait(server, SERVER, server, Waiting("held", b"", digest, self._clock(), (), (sign,)))
+
     def begin_anew(self, server: str, kept: Kept) -> None:
         """Whatever was agreed to of a server counts no more; what it says next is agreed to as at first sight."""
-        self._anew.add(server)
-        self._kept[server] = Kept(kept.identity)
-        self.note(server)
-
-    async def forget(self, server: str) -> None:
-        """Somebody took a server out for good."""
-        self._kept.pop(server, None)
-        self._unsaved.pop(server, None)
-        await asyncio.to_thread(self.store.forget, server)
-
-    async def forget_owner(self, user: str) -> None:
-        """A user is gone for good, and leaves nothing to whoever has the name next."""
-        for server in [name for name in self._kept if owner_of(name) == user]:
-            await self.forget(server)
-        await asyncio.to_thread(self.store.forget_owner, user)
+        self.pins.begin_anew(server, Kept(kept.identity))
+        self.note(server).decided.add((SERVER, server))
 
     # Judging, on the way into a snapshot.
 
@@ -152,6 +156,9 @@ class Trust:
         spec, kept = self._specs.get(server), self._kept.get(server)
         if spec is None or kept is None:
             return
+        if kept.away:
+            self._introduced[server] = introduction
+            return
         if kept.lost:
             kept.identity = _identity(spec, introduction)
             return
@@ -159,15 +166,14 @@ class Trust:
         key = SERVER, server
         if known is not None and _replaced(known, now):
             kept, known = Kept(), None
-            self._kept[server] = kept
-            self._anew.add(server)
+            self.pins.begin_anew(server, kept)
         what = () if known is None else _differing(known, now)
         if not what or self._mode(server) == ("follow", True):
             if known != now:
                 kept.identity = now if known is None else replace(now, name=now.name or known.name)
                 self.note(server)
             if kept.waiting.pop(key, None) is not None:
-                self.note(server)
+                self.note(server).waiting.add(key)
                 self.changed(server)
             return
         text = json.dumps(dataclasses.asdict(now), sort_keys=True).encode()
@@ -269,7 +275,7 @@ class Trust:
     def _wait(self, server: str, kind: str, name: str, made: Waiting) -> None:
         before = self._kept[server].waiting.get((kind, name))
         self._kept[server].waiting[kind, name] = made
-        self.note(server)
+        self.note(server).waiting.add((kind, name))
         known = before is not None and (before.digest, before.state) == (made.digest, made.state)
         if made.state == "held" and not known:
             words, about = (server, WORDS[kind], name, made.why), {"server": server}
@@ -280,7 +286,7 @@ class Trust:
         """What was agreed to is there again; what another caller is shown may go on to differ."""
         if not own and key in kept.waiting:
             del kept.waiting[key]
-            self.note(server)
+            self.note(server).waiting.add(key)
         return AGREED
 
     def agree(self, server: str, kept: Kept, key: tuple[str, str], item: bytes, pin: Pin) -> Verdict:
@@ -291,9 +297,12 @@ class Trust:
         pins[name] = b"".join(one.packed for one in [pin, *before][:VARIANTS])
         while len(pins) > MOST:
             del pins[next(iter(pins))]
-        kept.waiting.pop(key, None)
-        self.note(server)
-        self._unsaved[server].setdefault(key, {})[pin.packed] = item
+        unsaved = self.note(server)
+        if kept.waiting.pop(key, None) is not None:
+            unsaved.waiting.add(key)
+        if not before:
+            unsaved.first.add(key)
+        unsaved.agreed.setdefault(key, {})[pin.packed] = item
         return AGREED
 
     def _mode(self, server: str) -> tuple[TrustMode, bool]:
@@ -321,54 +330,15 @@ class Trust:
 
     async def load_all(self) -> None:
         """Know all that is kept, of whichever server: for who looks without running any."""
-        for server in await asyncio.to_thread(self.store.servers):
+        for server in await self.pins.store.servers():
             await self.load(server)
 
-    # Writing.
-
-    def note(self, server: str) -> None:
-        """Have what is kept of a server written soon."""
-        if self.kept(server).lost:
-            return
-        self._unsaved.setdefault(server, {})
-        if self._tasks is not None and self._saving is None:
-            self._saving = self._tasks.start(self._save(), name="pins")
-
-    async def saved(self) -> None:
-        """Wait until everything is on the disk."""
-        if self._saving is not None:
-            await asyncio.wait([self._saving])
-        if self._unsaved:
-            await self._save()
-
-    async def close(self) -> None:
-        """Let what was agreed to be written, if the disk is not too slow."""
-        try:
-            async with asyncio.timeout(LAST_WRITES):
-                await self.saved()
-        except TimeoutError:
-            log.warning(
-                "Not everything that was agreed to could be written: it is looked at anew after the next start."
-            )
-
-    async def _save(self) -> None:
-        try:
-            await asyncio.sleep(0)  # what comes together is written together
-            while self._unsaved:
-                server = next(iter(self._unsaved))
-                agreed = self._unsaved.pop(server)
-                kept = self._kept.get(server)
-                if kept is None:
-                    continue
-                copied = replace(kept, begun=set(kept.begun), waiting=dict(kept.waiting), pins={})
-                if server in self._anew:
-                    self._anew.discard(server)
-                    await asyncio.to_thread(self.store.forget, server)
-                if not await asyncio.to_thread(self.store.save, server, copied, agreed):
-                    text = "What was agreed to of server %s cannot be written; a restart agrees anew."
-                    log.warning(text, server, extra={"server": server})
-        finally:
-            self._saving = None
+    def decided(self, server: str, key: tuple[str, str]) -> None:
+        """Somebody agreed to what waited, or rejected it: everybody else is told, and first sight counts no more."""
+        unsaved = self.note(server)
+        unsaved.first.discard(key)
+        unsaved.waiting.add(key)
+        unsaved.decided.add(key)
 
 
 def _nobody(server: str, kinds: Iterable[str] = ()) -> None:

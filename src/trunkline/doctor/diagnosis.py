@@ -17,7 +17,7 @@ from trunkline.control.listing import discover
 from trunkline.doctor.answer import explain_answer
 from trunkline.doctor.configuration import examine_configuration
 from trunkline.doctor.finding import Finding, Severity, is_wrong
-from trunkline.doctor.gateway import examine_gateway, examine_home, examine_programs
+from trunkline.doctor.gateway import examine_gateway, examine_held, examine_home, examine_programs
 from trunkline.doctor.offer import examine_clients, examine_lists, examine_names
 from trunkline.doctor.program import examine_program
 from trunkline.doctor.start import explain_start, prints
@@ -135,6 +135,7 @@ async def _rest(case: Case, config: Config | None, examined: Sequence[Examined])
     found += _clock(case.now)
     found += await asyncio.to_thread(examine_programs, config, home) if config else []
     if config is not None:
+        found += await examine_held(config)
         found += await examine_gateway(config)
         views = {one.name: one.view for one in examined if one.view is not None}
         found += examine_names(views, config)

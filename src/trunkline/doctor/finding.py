@@ -193,6 +193,7 @@ CODES: Mapping[str, str] = {
     "TL521": "An identity provider cannot be reached",
     "TL522": "An identity provider is another than configured",
     "TL523": "An identity provider has no keys",
+    "TL524": "The store cannot be used",
     # Programs over tools.
     "TL531": "Programs run without bubblewrap",
     "TL532": "Programs cannot be run",

@@ -20,11 +20,12 @@ from trunkline.config.exposure import check_exposure, is_loopback
 from trunkline.config.options import Config, GatewayConfig
 from trunkline.config.server import ServerSpec, shown_url
 from trunkline.config.tenancy import IssuerSpec
-from trunkline.control.list_store import FORMAT, ListStore, file_name
-from trunkline.control.pins import PinStore
+from trunkline.control.list_store import FORMAT, ListStore
+from trunkline.control.pin_store import held_back
+from trunkline.control.server_files import file_name
 from trunkline.doctor.finding import Deletion, Finding, Folder, Mode, Severity
 from trunkline.doctor.watch import sockets_of, tcp_sockets
-from trunkline.errors import ConfigError, ProtocolError, TrunklineError
+from trunkline.errors import ConfigError, ProtocolError, StoreError, TrunklineError
 from trunkline.sandbox.runtime import INSTALL, is_installed, prepare
 from trunkline.tenancy.issuer_keys import read_keys
 from trunkline.upstream.http1 import HttpClient, Origin, request_bytes
@@ -50,7 +51,7 @@ def examine_home(home: Path, servers: Iterable[ServerSpec]) -> list[Finding]:
         command = shlex.join(["sudo", "chown", "-R", str(os.geteuid()), str(home)])
         seen = "you may not write there: it belongs to somebody else, or the disk is read-only."
         return [_unusable(home, seen, "Make it yours, or set TRUNKLINE_HOME to a folder that is.", command=command)]
-    return [*_exposed(home, mode), *_broken_key(home), *_catalogues(home, servers), *_held(home, servers)]
+    return [*_exposed(home, mode), *_broken_key(home), *_catalogues(home, servers)]
 
 
 def _not_made_yet(home: Path) -> list[Finding]:
@@ -101,7 +102,12 @@ def _broken_key(home: Path) -> list[Finding]:
     return [Finding("TL507", "it is not a key of ours.", advice, file=str(file), command=command)]
 
 
-def _held(home: Path, servers: Iterable[ServerSpec]) -> list[Finding]:
+async def examine_held(config: Config) -> list[Finding]:
+    """What servers say that nobody agreed to."""
+    try:
+        found = await held_back(config.store, config.home, config.servers)
+    except StoreError as error:
+        return [Finding("TL524", error.message, error.hint)]
     advice = "See what changed; if it is as it should be, agree to it."
     return [
         Finding(
@@ -109,11 +115,11 @@ def _held(home: Path, servers: Iterable[ServerSpec]) -> list[Finding]:
             f"{printable(name)} is held back: {printable(why)}.",
             advice,
             severity=Severity.WARNING,
-            server=spec.name,
-            command=f"trunkline review {shlex.quote(spec.name)}",
+            server=server,
+            command=f"trunkline review {shlex.quote(server)}",
         )
-        for spec in servers
-        for name, why in PinStore(home).load(spec.name).held.items()
+        for server, names in found.items()
+        for name, why in names.items()
     ]
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from trunkline.errors import NotFoundError
+from trunkline.storage import pins
 from trunkline.storage.engine import Row, Session
 from trunkline.storage.store import Store, now
 
@@ -90,6 +91,7 @@ async def remove_user(store: Store, name: str, *, version: int = 0) -> bool:
         await session.fetch("DELETE FROM documents WHERE owner = ?", name)
         await session.fetch("DELETE FROM credentials WHERE owner = ?", name)
         await session.fetch("DELETE FROM spent WHERE owner = ?", name)
+        await pins.forget(session, name)
         return True
 
 

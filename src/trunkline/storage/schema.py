@@ -160,6 +160,36 @@ STEPS: tuple[str, ...] = (
     CREATE INDEX calls_name ON calls (name, id);
     CREATE INDEX used_owner ON used (owner);
     """,
+    # 9: what was agreed to of servers' definitions, and what waits to be
+    """
+    CREATE TABLE agreed_servers (
+        owner TEXT NOT NULL,
+        server TEXT NOT NULL,
+        identity TEXT NOT NULL,
+        begun TEXT NOT NULL,
+        PRIMARY KEY (owner, server)
+    );
+    CREATE TABLE pins (
+        owner TEXT NOT NULL,
+        server TEXT NOT NULL,
+        item {bytes} NOT NULL,
+        pin {bytes} NOT NULL,
+        kind TEXT NOT NULL,
+        name {bytes} NOT NULL,
+        definition {bytes} NOT NULL,
+        agreed BIGINT NOT NULL,
+        PRIMARY KEY (owner, server, item, pin)
+    );
+    CREATE TABLE waiting (
+        owner TEXT NOT NULL,
+        server TEXT NOT NULL,
+        item {bytes} NOT NULL,
+        kind TEXT NOT NULL,
+        name {bytes} NOT NULL,
+        content {bytes} NOT NULL,
+        PRIMARY KEY (owner, server, item)
+    );
+    """,
 )
 NEWEST = len(STEPS)
 VAULT = 3

@@ -68,7 +68,7 @@ class Change:
 
     revision: int
     noun: str
-    """`user`, `key`, `server`, `thread`, `credential` or `session`."""
+    """`user`, `key`, `server`, `thread`, `credential`, `session` or `pin`."""
     owner: str
     name: str
     own: bool = False

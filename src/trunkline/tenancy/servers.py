@@ -16,7 +16,7 @@ from trunkline.config.reading import server_of
 from trunkline.config.server import ServerSpec, TrustMode
 from trunkline.errors import ConfigError, CredentialError, NotFoundError, RefusedError, VersionConflictError
 from trunkline.identity import server_id
-from trunkline.storage import credentials, documents
+from trunkline.storage import credentials, documents, pins
 from trunkline.storage.credentials import CredentialName, Sealed
 from trunkline.storage.documents import Document
 from trunkline.storage.engine import Session
@@ -179,6 +179,7 @@ class Servers:
             if not await documents.remove_in(session, "server", user, name, version=version):
                 raise _changed(name)
             await self._vault.remove(server=server_id(user, name), session=session)
+            await pins.forget(session, user, name)
 
     def checked(self, wanted: Mapping[str, Any], user: str) -> CheckedServer:
         """A server as it may be kept; what cannot be read back is not."""

@@ -63,6 +63,11 @@ class Tenancy:
         """Whether there is a store: where there is none, nobody has anything in it."""
         return self._opened is not None
 
+    @property
+    def opened(self) -> Store | None:
+        """The store, where it is open."""
+        return self._opened
+
     async def store(self) -> Store:
         """The store, opened now if need be."""
         if self._opened is not None:
