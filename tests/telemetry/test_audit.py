@@ -12,6 +12,8 @@ from typing import Any
 
 import aiohttp
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.call.stages.till import USERS, Till, able, calls, teller, till
 from tests.gateway.test_calls import ADMIN, get, house
@@ -78,6 +80,59 @@ def test_any_change_is_found_and_where_it_is_said(tmp_path: Path, how: str) -> N
 
     assert (before.problem, before.lines) == ("", 13)
     assert words in verify(tmp_path).problem
+
+
+@pytest.fixture(scope="module")
+def two_chains(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[tuple[str, bytes]], list[bytes]]:
+    """Every file of a chain over several of them, and the lines of another chain, of the same length."""
+    folders = [tmp_path_factory.mktemp(name) for name in ("one", "other")]
+    for folder in folders:
+        chain(folder, 60, file_bytes=4096).close()
+        assert verify(folder).problem == ""
+        assert len(files_in(folder)) > 2
+    found = [(path.name, path.read_bytes()) for path in (*files_in(folders[0]), folders[0] / "end")]
+    return found, b"".join(path.read_bytes() for path in files_in(folders[1])).splitlines(keepends=True)
+
+
+def edited(draw: Callable[..., Any], lines: list[bytes], other: list[bytes]) -> list[bytes]:
+    """Lines that somebody changed; never what they were."""
+    at: int = draw(st.integers(0, len(lines) - 1), label="line")
+    to = draw(st.integers(0, len(lines) - 1).filter(lambda place: place != at), label="another")
+    byte = draw(st.integers(0, len(lines[at]) - 1), label="byte")
+    new = draw(st.integers(0, 255).filter(lambda value: value != lines[at][byte]), label="value")
+    ways: dict[str, list[bytes]] = {
+        "change a byte": [*lines[:at], lines[at][:byte] + bytes([new]) + lines[at][byte + 1 :], *lines[at + 1 :]],
+        "insert a byte": [*lines[:at], lines[at][:byte] + bytes([new]) + lines[at][byte:], *lines[at + 1 :]],
+        "remove": [*lines[:at], *lines[at + 1 :]],
+        "swap": [lines[{at: to, to: at}.get(number, number)] for number in range(len(lines))],
+        "double": [*lines[: to + 1], lines[at], *lines[to + 1 :]],
+        "cut": [b"".join(lines)[: -draw(st.integers(1, len(b"".join(lines))), label="bytes")]],
+        "splice": [*lines[: max(1, at)], *other[max(1, at) :]],
+        "one of another chain": [*lines[:at], other[at], *lines[at + 1 :]],
+        "add": [*lines, draw(st.binary(min_size=1, max_size=40))],
+    }
+    return ways[draw(st.sampled_from(sorted(ways)), label="how")]
+
+
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_somebody_does_to_a_file_is_found(
+    tmp_path: Path, two_chains: tuple[list[tuple[str, bytes]], list[bytes]], data: st.DataObject
+) -> None:
+    files, other = two_chains
+    *logs, (mark, end) = files
+    place = data.draw(st.integers(0, len(logs) - 1), label="file")
+    before = sum(content.count(b"\n") for _, content in logs[:place])
+    lines = logs[place][1].splitlines(keepends=True)
+    changed = b"".join(edited(data.draw, lines, other[before:]))
+    if changed == logs[place][1]:
+        return
+    for name, content in logs:
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / mark).write_bytes(end)
+    (tmp_path / logs[place][0]).write_bytes(changed)
+
+    assert verify(tmp_path).problem != ""
 
 
 def test_a_chain_goes_on_across_processes_and_files_and_none_of_them_can_be_taken_out(tmp_path: Path) -> None:

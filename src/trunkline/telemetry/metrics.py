@@ -17,6 +17,8 @@ OTHER = "(other)"
 """Stands for tools beyond those that are told apart."""
 OWN = "(own)"
 """Stands for servers of users: who has which is nothing for a dashboard."""
+LONGEST = 200
+"""Characters of a name."""
 SLICE = 200
 """Lines that are written before others have their turn."""
 
@@ -42,7 +44,6 @@ class Counts:
     def __init__(self, tools: int) -> None:
         self.tools = tools
         self.of: dict[tuple[str, str], Counted] = {}
-        self._places: dict[tuple[str, str], tuple[str, str]] = {}
         self._servers: set[str] = set()
         self.tokens_in = self.tokens_out = 0
 
@@ -61,6 +62,7 @@ class Counts:
         found = self.of.get((server, tool))
         if found is not None:
             return found
+        server, tool = label(server), label(tool)  # names that would be written alike are one: twice, they are refused
         if owner_of(server):
             server, tool = OWN, ""
         elif server not in self._servers:
@@ -149,11 +151,14 @@ def _labels(labels: Mapping[str, str]) -> str:
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
 
 
+def label(name: str) -> str:
+    """A name as it is told: it cannot end its line, nor fill it, whatever a server calls itself."""
+    name = name[:LONGEST]
+    return name if name.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in name)
+
+
 def _escaped(value: str) -> str:
-    """A value that cannot end its line or its quotes, whatever a server calls itself."""
-    if not value.isprintable():
-        value = "".join(letter if letter.isprintable() else "?" for letter in value)
-    return value[:200].replace("\\", "\\\\").replace('"', '\\"')
+    return label(value).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _number(value: float) -> str:
