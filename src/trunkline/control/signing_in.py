@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 
 from trunkline.config.server import ServerSpec
 from trunkline.control.fleet import Fleet
 from trunkline.control.own_lists import OwnLists
 from trunkline.control.supervisor import CHANGED
 from trunkline.errors import AuthorizationNeededError, NotFoundError, TrunklineError
+from trunkline.events import Emitter, Event
 from trunkline.identity import Scope, server_id
 from trunkline.model import Caller
 from trunkline.tasks import Tasks
@@ -17,11 +19,21 @@ from trunkline.tenancy.sign_ins import Begun, SignIns
 from trunkline.upstream.connection_key import ConnectionKey
 
 
+@dataclass(frozen=True)
+class SignInNeeded(Event):
+    """A call was refused until its caller's person signs in to its server."""
+
+    user: str
+    server: str
+
+
 class SigningIn:
     """Signs callers in to the servers of a fleet."""
 
     def __init__(self, sign_ins: SignIns, fleet: Fleet, own_lists: OwnLists, tasks: Tasks) -> None:
         self._sign_ins, self._fleet, self._own_lists, self._tasks = sign_ins, fleet, own_lists, tasks
+        self._events = Emitter(SignInNeeded)
+        self.on, self.off = self._events.on, self._events.off
         sign_ins.spec_of = fleet.specs.get
         sign_ins.exchanging = lambda: [name for name, spec in fleet.specs.items() if spec.oauth.exchanges]
         sign_ins.on_change(self._changed)
@@ -43,6 +55,7 @@ class SigningIn:
 
     async def needed(self, scope: Scope, spec: ServerSpec, error: AuthorizationNeededError) -> AuthorizationNeededError:
         """The error with the address where the caller's person signs in, where there is one."""
+        self._events.emit(SignInNeeded(scope.user, spec.name))
         if self._sign_ins.address and not error.url:
             with suppress(TrunklineError):
                 begun = await self._sign_ins.begin(spec, scope.user)

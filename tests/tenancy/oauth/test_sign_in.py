@@ -12,13 +12,15 @@ from typing import Any
 import aiohttp
 import pytest
 
+from tests.call.stages.till import Till
+from tests.gateway.test_calls import watched
 from tests.harness import LegacyCaller, ModernCaller, gateway, until
 from tests.tenancy.oauth.provider import Provider, base_of, kept_tokens, login, provider, server_of, sign_in
 from tests.tenancy.test_people import Admin
 from trunkline.gateway.serve import Gateway
 from trunkline.model import State
 
-ANA, BOB = "ana-token-0123456789", "bob-token-0123456789"
+ANA, BOB, ADMIN = "ana-token-0123456789", "bob-token-0123456789", "admin-token-0123456789"
 USERS = {"ana": ANA, "bob": BOB}
 
 Sent = dict[str, str]
@@ -176,6 +178,35 @@ async def test_each_user_signs_in_for_themselves(tmp_path: Path) -> None:
     assert "error" in bobs.message
     assert (listed, shown["connections"]) == ([], [])
     assert later == ["whoami"]
+
+
+async def test_who_watches_hears_that_a_sign_in_is_needed_and_done_but_nothing_of_anothers(tmp_path: Path) -> None:
+    heard: dict[str, list[dict[str, Any]]] = {ANA: [], BOB: [], ADMIN: []}
+
+    def seen(key: str) -> list[tuple[str, ...]]:
+        events = [event for event in heard[key] if event["type"].startswith("sign-in.")]
+        return [(event["type"], event["user"], event["server"], str(event.get("signed_in"))) for event in events]
+
+    async with provider() as one, aiohttp.ClientSession() as http:
+        async with gateway(tmp_path, server_of(one), users=USERS, token=ADMIN) as opened:
+            at = Till(opened, http, tmp_path)
+            watching = [asyncio.create_task(watched(at, key, events)) for key, events in heard.items()]
+            await until(lambda: all(heard.values()))
+            await sign_in(opened, http, key=ANA)
+            await until(lambda: len(seen(ANA)) == 1)
+            one.valid.clear()
+            one.refreshable.clear()
+            await until(lambda: opened.hub.relay.tenancy.sign_ins.is_signed("ana", "git"))
+            refused = await ModernCaller(opened.url, http, token=ANA).call("whoami")
+            await until(lambda: len(seen(ANA)) >= 2 and len(seen(ADMIN)) == len(seen(ANA)))
+        await asyncio.gather(*watching)
+
+    assert "error" in refused.message
+    assert seen(ANA)[0] == ("sign-in.changed", "ana", "git", "True")
+    assert ("sign-in.needed", "ana", "git", "None") in seen(ANA)
+    assert seen(ADMIN) == seen(ANA)
+    assert seen(BOB) == []
+    assert one.url not in str(heard)
 
 
 async def test_what_the_operator_signed_in_to_alone_is_not_for_users_who_come_later(tmp_path: Path) -> None:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from trunkline.control.signing_in import SignInNeeded
 from trunkline.control.trust import ToolApproved, ToolHeld
 from trunkline.errors import BusyError
 from trunkline.gateway.api.calls import shown
 from trunkline.gateway.api.routes import Ask, Given, Route
 from trunkline.gateway.api.status import name_for
 from trunkline.gateway.mcp.stream import Stream
-from trunkline.identity import Scope, owner_of
+from trunkline.identity import Scope, owner_of, unit_name
 from trunkline.model import Snapshot, State
 from trunkline.sandbox.history import ProgramChanged
 from trunkline.telemetry.record import CallRecord
@@ -47,6 +48,7 @@ class Events:
         self._watchers: list[_Watcher] = []
         self._states: dict[str, tuple[State, str, int]] = {}
         self._stop: list[Callable[[], None]] = []
+        relay.tenancy.sign_ins.on_change(self._signed)
 
     def __len__(self) -> int:
         return len(self._watchers)
@@ -107,6 +109,7 @@ class Events:
             recording.listen(self._ended),
             relay.follow(self._look),
             relay.limiter.on(LimitReached, self._limited),
+            relay.signing_in.on(SignInNeeded, self._must_sign_in),
             relay.trust.on(ToolHeld, self._tool_changed),
             relay.trust.on(ToolApproved, self._tool_changed),
             relay.programs.history.on(ProgramChanged, self._program_changed),
@@ -143,9 +146,22 @@ class Events:
         said = {"id": event.id, "user": event.user, "state": event.state}
         self.emit("program.changed", said, user=event.user)
 
+    def _must_sign_in(self, event: SignInNeeded) -> None:
+        # Never with the address where they do it: that is theirs alone.
+        self.emit("sign-in.needed", {"user": event.user, **_at(event.server)}, user=event.user)
+
+    def _signed(self, owner: str, server: str) -> None:
+        """Somebody signed in or out."""
+        signed = self._relay.tenancy.sign_ins.is_signed(owner, server)
+        self.emit("sign-in.changed", {"user": owner, **_at(server), "signed_in": signed}, user=owner)
+
     def _tool_changed(self, event: ToolHeld | ToolApproved) -> None:
         said = {"kind": event.kind, "name": event.name, "change": event.event}
         self.emit("tool.changed", said, server=event.server, user=owner_of(event.server) or None)
+
+
+def _at(server: str) -> dict[str, str]:
+    return {"server": unit_name(server)}
 
 
 def routes(events: Events) -> list[Route]:
