@@ -6,7 +6,8 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine, Generator
-from contextlib import contextmanager
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,8 +38,8 @@ def launch(playwright: Playwright) -> Browser:
 class Running:
     """A gateway that runs in a thread of its own."""
 
-    def __init__(self, config: Config) -> None:
-        self._config, self._ready, self._stop = config, threading.Event(), asyncio.Event()
+    def __init__(self, scene: AbstractAsyncContextManager[Config]) -> None:
+        self._scene, self._ready, self._stop = scene, threading.Event(), asyncio.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._run(),))
         self.gateway: Gateway
@@ -60,6 +61,10 @@ class Running:
         """Have something done where the gateway runs."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
+    def start_soon(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """The same, without waiting for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     @property
     def base(self) -> str:
         """Where the console is."""
@@ -67,7 +72,7 @@ class Running:
 
     async def _run(self) -> None:
         try:
-            async with open_gateway(self._config) as self.gateway:
+            async with self._scene as config, open_gateway(config) as self.gateway:
                 await self.gateway.hub.ready(20)
                 self._ready.set()
                 await self._stop.wait()
@@ -79,9 +84,9 @@ class Running:
 
 
 @contextmanager
-def running(config: Config) -> Generator[Running]:
-    """A gateway in a thread, ended with the body."""
-    one = Running(config)
+def running(scene: Config | AbstractAsyncContextManager[Config]) -> Generator[Running]:
+    """A gateway in a thread, ended with the body; with what is to be around it, if it needs more than itself."""
+    one = Running(nullcontext(scene) if isinstance(scene, Config) else scene)
     one.start()
     try:
         yield one
@@ -126,6 +131,11 @@ class Watched:
         self.page.locator("main h1:not([data-left])").first.wait_for()
         self.settle()
         return self.page
+
+    def sign_in(self, key: str) -> None:
+        """Be somebody, as if one had signed in before."""
+        answer = self.page.context.request.post(f"{self.base}/api/v1/session", data={"key": key})
+        assert answer.ok, answer.text()
 
     def settle(self) -> None:
         """Wait until nothing is being loaded."""

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.console.browser import DESK, PATIENCE, Running, Watched, launch, running, watched
+from tests.console.house import TOKEN, House, open_house
 from tests.harness import make_config, plain_server
 
 
@@ -29,6 +30,29 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
     servers = {"desk": plain_server(DESK), "gone": {"command": "/nowhere/to-be-found"}}
     with running(make_config(home, servers)) as opened:
         yield opened
+
+
+@pytest.fixture(scope="package")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
+    """A gateway that lets in nobody without a key, with everything in it."""
+    with open_house(tmp_path_factory.mktemp("house")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="package")
+def office(browser: Browser, house: House) -> Generator[Watched]:
+    """Its console, for the admin, loaded once."""
+    with watched(browser, house.base, permissions=["clipboard-read", "clipboard-write"]) as one:
+        one.sign_in(TOKEN)
+        yield one
+
+
+@pytest.fixture
+def admin(office: Watched) -> Generator[Watched]:
+    """The same, for one test, after which nothing went wrong."""
+    yield office
+    wrong, office.wrong = office.wrong, []
+    assert wrong == []
 
 
 @pytest.fixture(scope="package")

@@ -1,6 +1,7 @@
 """A real MCP server over stdio with a tool for everything that the console shows: `python -S desk_server.py [FILE]`.
 
 With a file of tool definitions it offers those, and tells when the file changes; each answers with its own words.
+It ends when the file is gone.
 """
 
 from __future__ import annotations
@@ -137,6 +138,8 @@ def watch(file: str) -> None:
     was = os.stat(file).st_mtime_ns
     while True:
         time.sleep(0.05)
+        if not os.path.exists(file):
+            os._exit(1)
         now = os.stat(file).st_mtime_ns
         if now != was:
             was = now
@@ -145,6 +148,8 @@ def watch(file: str) -> None:
 
 def main() -> None:
     file = sys.argv[1] if len(sys.argv) > 1 else ""
+    if file and not os.path.exists(file):
+        sys.exit("There is no such file.")
     print("The desk is open.", file=sys.stderr, flush=True)
     if file:
         threading.Thread(target=watch, args=(file,), daemon=True).start()

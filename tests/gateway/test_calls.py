@@ -47,6 +47,10 @@ async def test_past_calls_are_found_by_what_they_were_and_members_see_their_own(
         rest = await get(at, f"/api/v1/calls?user=ana&cursor={first['cursor']}")
         failed = (await get(at, "/api/v1/calls?outcome=tool-error&server=till&tool=get_wrong"))["calls"]
         none = await get(at, f"/api/v1/calls?since={every[0]['time'] + 100}")
+        quick = (await get(at, "/api/v1/calls?longer=0.000001"))["calls"]
+        long = await get(at, "/api/v1/calls?longer=600")
+        of_programs = await get(at, "/api/v1/calls?program=some")
+        await get(at, "/api/v1/calls?longer=long", status=400)
         one = await get(at, f"/api/v1/calls/{own[0]['id']}", USERS["bob"])
         await get(at, f"/api/v1/calls/{own[0]['id']}", USERS["ana"], status=404)
         await get(at, "/api/v1/calls?user=bob", USERS["ana"], status=403)
@@ -60,7 +64,8 @@ async def test_past_calls_are_found_by_what_they_were_and_members_see_their_own(
     assert [call["id"] for call in own] == [every[0]["id"]] == [one["id"]]
     assert [call["tool"] for call in first["calls"] + rest["calls"]] == ["get_wrong", "get_balance"]
     assert [call["id"] for call in failed] == [every[1]["id"]]
-    assert none == {"calls": []}
+    assert none == long == of_programs == {"calls": []}
+    assert quick == every
     assert [step["what"] for step in one["path"]] == ["entry", "send", "answer"]
 
 

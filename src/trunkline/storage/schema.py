@@ -190,6 +190,13 @@ STEPS: tuple[str, ...] = (
         PRIMARY KEY (owner, server, item)
     );
     """,
+    # 10: past calls by how long they took, or by program
+    """
+    ALTER TABLE calls ADD COLUMN seconds DOUBLE PRECISION NOT NULL DEFAULT 0;
+    ALTER TABLE calls ADD COLUMN program TEXT NOT NULL DEFAULT '';
+    CREATE INDEX calls_program ON calls (program, id) WHERE program <> '';
+    CREATE INDEX calls_seconds ON calls (id, seconds);
+    """,
 )
 NEWEST = len(STEPS)
 VAULT = 3

@@ -29,7 +29,10 @@ class Wanted:
     server: str = ""
     tool: str = ""
     outcome: str = ""
+    program: str = ""
     since: float = 0.0
+    longer: float = 0.0
+    """Those that took at least so many seconds."""
     before: str = ""
     """Those that began before this one."""
 
@@ -41,7 +44,9 @@ class Wanted:
             and self.server in ("", record.server)
             and self.tool in ("", record.tool, record.name)
             and self.outcome in ("", record.outcome)
+            and self.program in ("", record.program)
             and record.time >= self.since
+            and record.seconds >= self.longer
             and (not self.before or record.id < self.before)
         )
 
@@ -101,7 +106,7 @@ class PastCalls:
         for _ in range(0, min(most or len(self._waiting), len(self._waiting)), ROWS):
             part = [self._waiting[number] for number in range(min(ROWS, len(self._waiting)))]
             values = [value for one in part for value in _row(one)]
-            marks = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * len(part))
+            marks = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"] * len(part))
             await store.fetch(f"INSERT INTO calls VALUES {marks} ON CONFLICT (id) DO NOTHING", *values)  # noqa: S608
             for one in part:
                 if self._waiting and self._waiting[0] is one:
@@ -123,21 +128,24 @@ def _first_id(when: float) -> str:
     return f"{max(0, int(when * 1000)):011x}"
 
 
-def _row(record: CallRecord) -> tuple[str, ...]:
+def _row(record: CallRecord) -> tuple[str | float, ...]:
     text = msgspec.json.encode(record).decode()
     return (
-        record.id, record.user, record.person, record.server, record.tool, record.outcome, text, record.name
+        record.id, record.user, record.person, record.server, record.tool, record.outcome, text, record.name,
+        record.seconds, record.program,
     )  # fmt: skip
 
 
-def query_for(wanted: Wanted, column: str = "tool") -> tuple[str, list[str]]:
+def query_for(wanted: Wanted, column: str = "tool") -> tuple[str, list[str | float]]:
     """What finds those that are wanted, of which `column` is the tool's name; and its values, less the limit."""
-    parts = {
+    parts: dict[str, str | float | None] = {
         "person = ?": wanted.person,
         "owner = ?": wanted.user or None,
         "server = ?": wanted.server or None,
         f"{column} = ?": wanted.tool or None,
         "outcome = ?": wanted.outcome or None,
+        "program <> '' AND program = ?": wanted.program or None,  # the first half, for the index that has no others
+        "seconds >= ?": wanted.longer or None,
         "id >= ?": _first_id(wanted.since) if wanted.since else None,
         "id < ?": wanted.before or None,
     }

@@ -121,7 +121,7 @@ def routes(relay: Relay) -> list[Route]:
             calls,
             gives=ShownCall,
             pages="calls",
-            query=("user", "server", "tool", "outcome", "since", "limit", "cursor"),
+            query=("user", "server", "tool", "outcome", "program", "since", "longer", "limit", "cursor"),
         ),
         Route("GET", "calls/{id}", "One call, with its way through the stages", call, gives=ShownCall),
         *_sums(relay),
@@ -196,18 +196,20 @@ def _wanted(ask: Ask) -> Wanted:
         server,
         given.get("tool", ""),
         outcome,
+        given.get("program", ""),
         _seconds(given.get("since", "0")),
+        _seconds(given.get("longer", "0"), "`longer` is how many seconds a call took at least."),
         ask.cursor,
     )
 
 
-def _seconds(text: str) -> float:
+def _seconds(text: str, problem: str = "`since` is a time in seconds since 1970.") -> float:
     try:
         found = float(text)
     except ValueError:
         found = -1.0
     if not 0 <= found < 1e12:
-        raise RefusedError("`since` is a time in seconds since 1970.")
+        raise RefusedError(problem)
     return found
 
 

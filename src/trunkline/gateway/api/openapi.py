@@ -36,6 +36,8 @@ QUERY: dict[str, dict[str, Any]] = {
         "description": "Those that ended so, or run.",
         "schema": {"type": "string", "enum": ["running", *OUTCOMES]},
     },
+    "program": {"description": "Those of a program, by its id.", "schema": {"type": "string"}},
+    "longer": {"description": "Those that took at least so many seconds.", "schema": {"type": "number", "minimum": 0}},
     "since": {"description": "From when on, in seconds since 1970.", "schema": {"type": "number", "minimum": 0}},
     "range": {"description": "How far back.", "schema": {"type": "string", "enum": [*RANGES], "default": "1h"}},
     "by": {

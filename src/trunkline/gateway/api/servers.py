@@ -12,7 +12,7 @@ from trunkline.config.oauth import Grant, OAuthSpec
 from trunkline.errors import NotFoundError, RefusedError
 from trunkline.gateway.api.routes import Ask, Body, Given, Route
 from trunkline.gateway.api.status import described, views_of
-from trunkline.identity import server_id, unit_name
+from trunkline.identity import owner_of, server_id, unit_name
 from trunkline.model import ServerView, State
 from trunkline.tenancy.servers import Registration, TrustLevel, check_member_server, written_tools
 
@@ -192,7 +192,7 @@ class _Servers:
         return [stopped_view(spec) for spec in off if spec.name not in running]
 
     async def get(self, ask: Ask) -> Given:
-        name, user, scope = ask.names["name"], self._whose(ask, change=False), ask.scope
+        (user, name), scope = self._meant(ask, change=False), ask.scope
         views = [view for view in await views_of(self._relay, scope) if unit_name(view.name) == name]
         known = {view.name: view for view in views}
         view = known.get(server_id(user, name)) or known.get(name)
@@ -218,7 +218,7 @@ class _Servers:
         return Given(shown(made), 201, made.version)
 
     async def change(self, ask: Ask) -> Given:
-        name, user = ask.names["name"], self._whose(ask)
+        user, name = self._meant(ask)
         kept, version = await self._relay.tenancy.servers.wanted(user, name)
         said = written(ask.body)
         if "oauth" in said:
@@ -228,7 +228,7 @@ class _Servers:
         return Given(shown(made), version=made.version)
 
     async def change_tool(self, ask: Ask) -> Given:
-        name, tool, user = ask.names["name"], ask.names["tool"], self._whose(ask)
+        (user, name), tool = self._meant(ask), ask.names["tool"]
         kept, version = await self._relay.tenancy.servers.wanted(user, name)
         said: dict[str, Any] = {**kept.get("tools", {}).get(tool, {}), **msgspec.to_builtins(ask.body)}
         tools = {**kept.get("tools", {}), tool: {key: value for key, value in said.items() if value is not None}}
@@ -237,7 +237,8 @@ class _Servers:
         return Given(shown(made), version=made.version)
 
     async def remove(self, ask: Ask) -> Given:
-        await self._relay.tenants.unregister(ask.names["name"], user=self._whose(ask), version=ask.if_match)
+        user, name = self._meant(ask)
+        await self._relay.tenants.unregister(name, user=user, version=ask.if_match)
         return Given(status=204)
 
     async def _exists(self, ask: Ask, kept: Registration) -> bool:
@@ -246,6 +247,13 @@ class _Servers:
         if ask.scope.role == "admin" or (kept.user and not narrowed):
             return True
         return any(view.name == kept.spec.name for view in await views_of(self._relay, ask.scope))
+
+    def _meant(self, ask: Ask, *, change: bool = True) -> tuple[str, str]:
+        """Whose server, and its name; admins are shown those of others with the owner before it, and may say so."""
+        name = ask.names["name"]
+        if owner_of(name) and ask.scope.role == "admin":
+            return owner_of(name), unit_name(name)
+        return self._whose(ask, change=change), name
 
     def _whose(self, ask: Ask, *, change: bool = True) -> str:
         scope = ask.query.get("scope", "app" if ask.scope.role == "admin" and "user" not in ask.query else "user")

@@ -11,16 +11,20 @@ export function Reviews({ reviews, onDone }) {
     say(verb === "approve" ? `${one.name} is approved.` : `${one.name} is held.`);
     onDone();
   };
-  return html`<${Card} title="Waits for approval" lead="Its server says something new. Nothing of it is used before somebody agrees." kind="needs">
+  const held = reviews.every(isHeld);
+  return html`<${Card} title=${held ? "Held" : "Waits for approval"} lead=${held ? "Somebody decided against it. It is neither listed nor called." : "Its server says something new. Nothing of it is used before somebody agrees."} kind=${held ? "" : "needs"}>
     ${reviews.map((one) => html`<article class="review" key=${`${one.kind} ${one.name}`}>
       <div class="card-head"><div><h3>${one.name}</h3><p class="quiet">${one.kind} of ${one.server} · <${When} at=${one.since} /></p></div>
-        <div class="actions"><${Button} kind="small primary" onClick=${() => decide("approve", one)} label=${`Approve ${one.name}`}>Approve<//><${Button} kind="small danger" onClick=${() => decide("reject", one)} label=${`Hold ${one.name}`}>Hold<//></div></div>
+        <div class="actions"><${Button} kind="small primary" onClick=${() => decide("approve", one)} label=${`Approve ${one.name}`}>Approve<//>${isHeld(one) ? html`<${Chip}>held<//>` : html`<${Button} kind="small danger" onClick=${() => decide("reject", one)} label=${`Hold ${one.name}`}>Hold<//>`}</div></div>
       <p class="chips">${[...(one.what ?? []), ...(one.why ?? [])].map((word, index) => html`<${Chip} kind="warn" key=${index}>${word}<//>`)}</p>
       ${one.evidence?.length > 0 && html`<ul class="plain quiet">${one.evidence.map((text, index) => html`<li key=${index}>${text}</li>`)}</ul>`}
       <${Diff} lines=${one.diff ?? []} />
     </article>`)}
   <//>`;
 }
+
+/** Whether somebody decided against it; what was not decided on yet waits for somebody. */
+export const isHeld = (one) => one.state === "rejected";
 
 export function Diff({ lines }) {
   if (!lines.length) return null;

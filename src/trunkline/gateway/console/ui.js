@@ -110,7 +110,7 @@ const STATES = {
   ready: ["ok", "ready"], starting: ["wait", "starting"], degraded: ["warn", "degraded"], unreachable: ["bad", "unreachable"],
   "needs-authorization": ["warn", "needs sign-in"], stopped: ["off", "switched off"],
   answered: ["ok", "answered"], running: ["wait", "running"], failed: ["bad", "failed"], "tool-error": ["warn", "tool error"],
-  refused: ["warn", "refused"], cancelled: ["off", "cancelled"], asked: ["wait", "asked"], waiting: ["warn", "waiting"], done: ["ok", "done"],
+  refused: ["warn", "refused"], cancelled: ["off", "cancelled"], asked: ["wait", "asked"], waiting: ["warn", "waiting"], done: ["ok", "done"], ended: ["ok", "ended"],
   "signed-in": ["ok", "signed in"], error: ["bad", "error"], warning: ["warn", "warning"], info: ["off", "note"], ok: ["ok", "fine"],
 };
 export const State = ({ is }) => {

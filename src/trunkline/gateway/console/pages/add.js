@@ -69,33 +69,34 @@ function Registry() {
   const [chosen, choose] = useState(null);
   const pages = usePages("registry", { q: useSettled(text.trim(), 300), limit: 20 }, "servers");
   return html`<div class="filters"><${Search} value=${text} onInput=${setText} label="Search the registry" /></div>
-    <${Loaded} from=${pages} lacking="This gateway cannot look into the registry from here yet. Type: trunkline registry search">${({ servers }) => (servers.length ? html`
-      <ul class="rows">${servers.map((one) => html`<li key=${one.id}><div class="grow"><b>${one.name}</b> <span class="quiet">${one.id} ${one.version}</span><p class="quiet cut2">${one.description}</p></div>
+    <${Loaded} from=${pages} lacking="This gateway cannot look into the registry from here yet. Type: trunkline registry search">${({ servers, unreached = [] }) => html`${unreached.length > 0 && html`<p class="quiet note" role="status">Not reached: ${unreached.join(", ")}. What is shown is from elsewhere.</p>`}${servers.length ? html`
+      <ul class="rows">${servers.map((one) => html`<li key=${one.name}><div class="grow"><b>${one.title || one.name}</b> <span class="quiet">${one.title && one.title !== one.name ? `${one.name} ` : ""}${one.version}</span><p class="quiet cut2">${one.description}</p></div>
         <span class="chips">${one.verified && html`<${Chip} kind="ok">tried<//>`}<${Chip}>${one.remote ? "remote" : "runs here"}<//></span>
-        ${one.installed ? html`<${Chip} kind="ok">added<//>` : html`<${Button} kind="small primary" onClick=${() => choose(one)} label=${`Add ${one.name}`}>Add<//>`}</li>`)}</ul>
-      <${Pager} pages=${pages} what="server" />` : html`<${Empty} title="Nothing fits" />`)}<//>
+        ${one.installed ? html`<${Chip} kind="ok">added<//>` : html`<${Button} kind="small primary" onClick=${() => choose(one)} label=${`Add ${one.title || one.name}`}>Add<//>`}</li>`)}</ul>
+      <${Pager} pages=${pages} what="server" />` : html`<${Empty} title="Nothing fits" />`}`}<//>
     ${chosen && html`<${Install} entry=${chosen} onClose=${() => choose(null)} />`}`;
 }
 
 function Install({ entry, onClose }) {
-  const about = useData(`registry/${part(entry.id)}`);
+  const about = useData(`registry/${part(entry.name)}`);
   const [values, set] = useState({});
   const [scope, setScope] = useState(whose());
   const [error, setError] = useState(null);
   const install = async (event) => {
     event.preventDefault();
     try {
-      const made = await api("POST", `registry/${part(entry.id)}/install`, { scope, values });
+      const made = await api("POST", `registry/${part(entry.name)}/install`, { scope, values });
       say(`${made.name} is added.`);
       onClose();
       open(made.name);
     } catch (failed) { setError(failed); }
   };
-  return html`<${Dialog} title=${`Add ${entry.name}`} onClose=${onClose}><${Loaded} from=${about}>${(one) => html`<form class="fields" onSubmit=${install}>
+  return html`<${Dialog} title=${`Add ${entry.title || entry.name}`} onClose=${onClose}><${Loaded} from=${about}>${(one) => html`<form class="fields" onSubmit=${install}>
     <p>${one.description}</p>${one.repository && html`<p><${Link} to=${one.repository} /></p>`}
     ${(one.url || one.runs) && html`<p class="quiet">${one.remote ? "It is at" : "It runs"} <code>${one.url || one.runs}</code></p>`}
-    ${one.allowed === false ? html`<${Problem} error=${{ message: one.problem || "This one starts a program on the gateway's machine, which is not allowed from here." }} />${one.command && html`<p>Whoever runs the gateway can type:</p><${Code} text=${one.command} label="Command" />`}` : html`
-      ${(one.wants ?? []).map((input) => html`<${Field} key=${input.name} label=${`${input.name}${input.required ? " (required)" : ""}`} hint=${input.description}>${wanted(input, values, set)}<//>`)}
+    ${(one.notes ?? []).map((note, index) => html`<p class="quiet" key=${index}>${note}</p>`)}
+    ${one.allowed === false ? html`<${Problem} error=${{ message: one.reason || "This one starts a program on the gateway's machine, which is not allowed from here." }} />${one.command && html`<p>Whoever runs the gateway can type:</p><${Code} text=${one.command} label="Command" />`}` : html`
+      ${(one.inputs ?? []).map((input) => html`<${Field} key=${input.name} label=${`${input.name}${input.required ? " (required)" : ""}`} hint=${input.description}>${wanted(input, values, set)}<//>`)}
       <${Whose} value=${scope} onPick=${setScope} /><${Problem} error=${error} />
       <div class="actions end"><button class="button primary" type="submit">Add</button></div>`}
   </form>`}<//><//>`;
@@ -111,21 +112,20 @@ function wanted(input, values, set) {
 function Clients() {
   const clients = useData("clients");
   const [left, setLeft] = useState([]);
-  const commands = me.value.can?.add_commands;
   const take = (client, names) => async () => {
     const done = await api("POST", `clients/${part(client)}/import`, { servers: names });
-    setLeft(done.left ?? []);
-    if (done.imported.length) say(`${plural(done.imported.length, "server")} added.`);
-    if (done.imported.length === 1 && !done.left?.length) open(done.imported[0]);
+    setLeft(done.refused);
+    if (done.added.length) say(`${plural(done.added.length, "server")} added.`);
+    if (done.added.length === 1 && !done.refused.length) open(done.added[0]);
     clients.reload();
   };
   return html`${left.length > 0 && html`<${Card} title="Not added" kind="needs"><${Left} left=${left} /><//>`}
     <${Loaded} from=${clients} lacking="This gateway does not read other clients' files from here. Type: trunkline import">${({ clients: all }) => (all.length ? all.map((one) => {
-    const fresh = one.servers.filter((server) => !server.known && (!server.starts || commands)).map((server) => server.name);
+    const fresh = one.servers.filter((server) => !server.known && server.allowed).map((server) => server.name);
     return html`<${Card} key=${one.client} title=${one.title || one.client} actions=${fresh.length > 1 && html`<${Button} kind="small primary" onClick=${take(one.client, fresh)}>Add all ${fresh.length}<//>`}>
       <ul class="rows">${one.servers.map((server) => html`<li key=${server.name}><div class="grow"><b>${server.name}</b><p class="quiet cut">${server.address}</p>${(server.notes ?? []).map((note, index) => html`<p class="quiet" key=${index}>${note}</p>`)}</div>
-        ${server.known ? html`<${Chip} kind="ok">added<//>` : html`<${Button} kind="small primary" onClick=${take(one.client, [server.name])} label=${`Add ${server.name}`}>Add<//>`}</li>`)}</ul>
-      <${Left} left=${one.left ?? []} /><//>`;
+        ${server.known ? html`<${Chip} kind="ok">added<//>` : server.allowed ? html`<${Button} kind="small primary" onClick=${take(one.client, [server.name])} label=${`Add ${server.name}`}>Add<//>` : html`<span class="typed"><span class="quiet">It is started here. Type:</span> <code>${server.command}</code></span>`}</li>`)}</ul>
+      <${Left} left=${one.refused} /><//>`;
   }) : html`<${Empty} title="No client has servers here">Nothing was found in the files of Claude, Cursor, VS Code and others.<//>`)}<//>`;
 }
 

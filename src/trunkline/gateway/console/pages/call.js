@@ -18,7 +18,7 @@ function factsOf(one) {
   const link = (where, name) => name && html`<a href=${`#/${where}/${encodeURIComponent(name)}`}>${name}</a>`;
   return [
     ["Tool", link("tools", one.name || one.tool)], ["Server", link("servers", one.server)], ["Method", one.method], ["User", one.user], ["Thread", one.thread], ["Profile", one.profile],
-    ["Program", one.program], ["Client", one.client], ["Key", one.key], ["Began", one.time && clock(one.time)],
+    ["Program", one.program && html`<a href=${`#/calls?program=${encodeURIComponent(one.program)}`}>${one.program}</a>`], ["Client", one.client], ["Key", one.key], ["Began", one.time && clock(one.time)],
     ["Cost", one.cost], ["Bytes", one.bytes_in != null && `${size(one.bytes_in)} in, ${size(one.bytes_out)} out`], ["Tokens", one.tokens_in != null && `${number(one.tokens_in)} in, ${number(one.tokens_out)} out`],
     ["Trace", one.trace], ["Digest of the arguments", one.digest], ["Call", one.id],
   ].filter(([, value]) => value);

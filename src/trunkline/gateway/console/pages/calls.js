@@ -5,9 +5,10 @@ import { Button, Empty, Loaded, Page, Pager, Select, State, Table, When, duratio
 
 const OUTCOMES = ["answered", "tool-error", "failed", "refused", "cancelled", "asked", "running"];
 const SINCE = [["", "Any time"], ["900", "15 minutes"], ["3600", "1 hour"], ["86400", "1 day"], ["604800", "1 week"]];
+const LONGER = [["", "Any duration"], ["0.1", "100 ms or longer"], ["1", "1 s or longer"], ["10", "10 s or longer"], ["60", "1 min or longer"]];
 
 export default function Calls({ search }) {
-  const [wanted, set] = useState({ server: "", tool: "", user: "", outcome: "", since: "", ...search });
+  const [wanted, set] = useState({ server: "", tool: "", user: "", outcome: "", since: "", longer: "", program: "", ...search });
   const put = (name) => (value) => set({ ...wanted, [name]: value });
   const servers = useData("servers").data?.servers ?? [];
   const settled = useSettled(wanted, 250);
@@ -22,6 +23,8 @@ export default function Calls({ search }) {
       ${text("tool", "Tool")}${isAdmin() && text("user", "User")}
       <${Select} label="Outcome" value=${wanted.outcome} onPick=${put("outcome")} options=${[["", "Any outcome"], ...OUTCOMES.map((one) => [one, one])]} />
       <${Select} label="Since" value=${wanted.since} onPick=${put("since")} options=${SINCE} />
+      <${Select} label="Duration" value=${wanted.longer} onPick=${put("longer")} options=${LONGER} />
+      ${text("program", "Program")}
       ${filtered && html`<${Button} kind="small plain" icon="close" onClick=${() => set(Object.fromEntries(Object.keys(wanted).map((name) => [name, ""])))}>Clear<//>`}
     </div>
     <${Loaded} from=${pages}>${({ calls }) => (calls.length ? html`<${Table} label="Calls" rows=${calls} id=${(one) => one.id} columns=${COLUMNS.filter(([title]) => title !== "User" || isAdmin())} /><${Pager} pages=${pages} what="call" />`

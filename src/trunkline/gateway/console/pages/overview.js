@@ -42,9 +42,9 @@ function Needs({ servers }) {
   const sick = servers.filter((one) => ["unreachable", "degraded"].includes(one.state));
   const locked = servers.filter((one) => one.state === "needs-authorization");
   const lapsed = connections.filter((one) => one.state !== "signed-in" && !locked.some((other) => other.name === one.server));
-  const held = [...Map.groupBy(review, (one) => one.server)];
+  const held = [...Map.groupBy(review.filter((one) => one.state !== "rejected"), (one) => one.server)];
   const items = [
-    ...questions.map((one) => [`q${one.id}`, "asked", one.message || "A question", `${one.tool || ""} ${one.server ? `of ${one.server}` : ""}`, html`<a class="button small primary" href="#/questions">Answer</a>`]),
+    ...questions.map((one) => [`q${one.id}`, "asked", one.params.message || "A question", `${one.tool || ""} ${one.server ? `of ${one.server}` : ""}`, html`<a class="button small primary" href="#/questions">Answer</a>`]),
     ...locked.map((one) => [`l${one.name}`, one.state, one.name, one.reason, html`<${Button} kind="small primary" onClick=${() => signIn(one.name)}>Sign in<//>`]),
     ...lapsed.map((one) => [`c${one.server}`, "waiting", one.server, one.reason || "Its sign-in has ended", html`<${Button} kind="small primary" onClick=${() => signIn(one.server)}>Sign in<//>`]),
     ...sick.map((one) => [`s${one.name}`, one.state, one.name, one.reason, html`<a class="button small" href=${`#/servers/${encodeURIComponent(one.name)}`}>Look</a>`]),

@@ -89,7 +89,7 @@ function Profiles() {
   const list = (names, none) => html`<span class="chips">${(names ?? []).map((name, index) => html`<${Chip} key=${index}>${name}<//>`)}${!names?.length && html`<span class="quiet">${none}</span>`}</span>`;
   const columns = [
     ["Profile", (one) => html`<b class="strong cut">${one.name || "Without a profile"}</b><code class="quiet cut">${one.address}</code>`, "wide"],
-    ["Lists", (one) => `${one.expose}${one.searching ? ", searched" : ""}`], ["Tools", (one) => `${number(one.listed)} of ${number(one.tools)}`, "num"],
+    ["Lists", (one) => `${one.expose}${one.searching ? ", searched" : ""}`], ["Tools", (one) => `${number(one.listed)} of ${number(one.tool_count)}`, "num"],
     ["Servers", (one) => list(one.servers, "all")], ["Pinned", (one) => list(one.pinned, "–")], ["Hidden", (one) => list(one.hidden, "–")],
   ];
   return html`<${Loaded} from=${profiles}>${({ profiles: all }) => html`<${Table} label="Profiles" rows=${all} id=${(one) => one.name} columns=${columns} /><p class="quiet note">A profile is a view of its own at /mcp/NAME. It is written in trunkline.toml, under [profiles].</p>`}<//>`;
@@ -100,12 +100,11 @@ function Limits() {
   const users = useData("users?limit=200").data?.users ?? [];
   const limits = useData(`limits${query({ user })}`, { on: ["limit", "call"], often: 1500 });
   const columns = [
-    ["Limit", (one) => html`<b class="strong">${one.name.replaceAll("_", " ")}</b>`, "wide"],
-    ["Used", (one) => (one.used == null ? "–" : html`<meter min="0" max=${one.most || 1} value=${one.used} aria-label=${`${one.name} used`}></meter>${number(one.used)}`), "num"],
-    ["At most", (one) => (one.most ? number(one.most) : "no limit"), "num"],
-    ["Begins anew", (one) => (one.resets ? `in ${duration(one.resets)}` : "–"), "num"],
+    ["Limit", (one) => html`<b class="strong">${one.what.replaceAll("_", " ")}</b><span class="quiet cut">of ${one.of} ${one.name || "nobody in particular"}</span>`, "wide"],
+    ["Used", (one) => html`<meter min="0" max=${one.most || 1} value=${one.used} aria-label=${`${one.what} used`}></meter>${number(one.used)}`, "num"],
+    ["At most", (one) => number(one.most), "num"], ["For", (one) => duration(one.per), "num"],
+    ["Begins anew", (one) => (one.resets ? html`<${When} at=${one.resets} ahead />` : "–"), "num"],
   ];
-  const rows = ({ configured = {}, used = {} }) => [...new Set([...Object.keys(configured), ...Object.keys(used)])].map((name) => ({ name, most: used[name]?.limit ?? configured[name], used: used[name]?.used, resets: used[name]?.resets }));
-  return html`<div class="filters"><${Select} label="User" value=${user} onPick=${setUser} options=${[["", "Your own"], ...users.map((one) => [one.name, one.name])]} /></div>
-    <${Loaded} from=${limits}>${(found) => html`<${Table} label="Limits" rows=${rows(found)} id=${(one) => one.name} columns=${columns} />`}<//>`;
+  return html`<div class="filters"><${Select} label="User" value=${user} onPick=${setUser} options=${[["", "Everybody"], ...users.map((one) => [one.name, one.name])]} /></div>
+    <${Loaded} from=${limits}>${({ limits: all }) => (all.length ? html`<${Table} label="Limits" rows=${all} id=${(one) => `${one.of} ${one.user} ${one.name} ${one.what}`} columns=${columns} />` : html`<${Empty} title="There are no limits">They are written in trunkline.toml, under [limits], or said of a person.<//>`)}<//>`;
 }

@@ -13,7 +13,7 @@ export default function Questions() {
 }
 
 function One({ one, reload }) {
-  const params = one.params ?? { message: one.message, requestedSchema: one.schema, url: one.url };
+  const params = one.params;
   const [value, set] = useState(() => startOf(params.requestedSchema ?? {}) ?? {});
   const [error, setError] = useState(null);
   const form = useRef(null);
@@ -27,7 +27,7 @@ function One({ one, reload }) {
     reload();
   };
   return html`<${Card} label=${`Question of ${one.tool ?? one.server}`}><form ref=${form} onSubmit=${(event) => { event.preventDefault(); answer("accept")(); }}>
-    <p class="quiet">${[one.tool, one.server && `of ${one.server}`, one.client && `through ${one.client}`].filter(Boolean).join(" ")} · <${When} at=${one.since} /> ${one.until > 0 && html`· ends <${When} at=${one.until} ahead />`}</p>
+    <p class="quiet">${[one.tool, one.server && `of ${one.server}`, one.client && `through ${one.client}`].filter(Boolean).join(" ")} · <${When} at=${one.asked} /> ${one.expires > 0 && html`· ends <${When} at=${one.expires} ahead />`}</p>
     <${Question} params=${params} id=${`q-${one.id}`} value=${value} onChange=${set} /><${Problem} error=${error} />
     <div class="actions start"><${Button} kind="primary" onClick=${answer("accept")}>${params.requestedSchema || params.url ? "Answer" : "Accept"}<//><${Button} onClick=${answer("decline")}>Decline<//><${Button} kind="plain" onClick=${answer("cancel")}>Cancel the call<//></div>
   </form><//>`;

@@ -1,7 +1,7 @@
 // One tool: what it says of itself, how it behaves and why we think so, and a place to try it.
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { callTool, me, part, useData } from "../api.js";
-import { Button, Card, Chip, Code, Json, Loaded, Page, Problem, Tabs, duration, number } from "../ui.js";
+import { Button, Card, Chip, Code, Json, Loaded, Page, Problem, Tabs, duration, number, plural } from "../ui.js";
 import { Arguments, startOf } from "../form.js";
 import { Asked } from "../asked.js";
 import { Result } from "../result.js";
@@ -107,20 +107,20 @@ function Same({ name, values }) {
 }
 
 const NAMES = { readOnlyHint: "Only reads", destructiveHint: "May destroy", idempotentHint: "May be repeated", openWorldHint: "Reaches out" };
+const FROM = { config: "as configured", server: "as its server says", inferred: "as its words tell" };
 const plainName = (name) => NAMES[name] ?? NAMES[name.replace(/_(.)/g, (_, one) => one.toUpperCase())] ?? name.replaceAll("_", " ");
 
 function Behaviour({ tool }) {
   const stats = tool.statistics;
   const list = (names) => names?.length && html`<span class="chips">${names.map((one, index) => html`<${Chip} key=${index}>${String(one)}<//>`)}</span>`;
   const rows = [
-    ...Object.entries(tool.annotations ?? {}).filter(([, value]) => value != null && value !== "").map(([name, value]) => [plainName(name), shownValue(value)]),
-    ["Safety", tool.safety], ["Category", tool.category],
-    ["As its words tell", tool.evidence?.length && html`<ul class="plain">${tool.evidence.map((text, index) => html`<li key=${index}>${String(text)}</li>`)}</ul>`],
+    ...Object.entries(tool.annotations ?? {}).map(([name, one]) => [plainName(name), html`${shownValue(one.value)} <span class="quiet">${FROM[one.from]}${one.evidence?.length > 0 && `: ${one.evidence.join("; ")}`}</span>`]),
+    ["Safety", tool.safety], ["Category", tool.category], ["Definition", tool.tokens && `about ${plural(tool.tokens, "token")}`],
     ["Calls", stats?.calls && `${number(stats.calls)}, ${number(stats.failures + stats.tool_errors)} failed`],
     ["Time", stats?.calls && `half within ${duration(stats.p50_seconds)}, 95 % within ${duration(stats.p95_seconds)}`],
     ["Held", tool.held], ["Changed", list(tool.changed)], ["Callers", list(tool.callers)], ["Servers that have it", list(tool.members)],
     ["Lists", tool.deferred && "leave it out: it is searched for"],
-    ...Object.entries(tool.options ?? {}).map(([name, value]) => [plainName(name), shownValue(value)]),
+    ...Object.entries(tool.options ?? {}).filter(([name]) => !(name in (tool.annotations ?? {}))).map(([name, value]) => [plainName(name), shownValue(value)]),
   ].filter(([, value]) => value);
   if (!rows.length) return null;
   return html`<${Card} title="Behaviour" lead="As its server says, as it is configured, and as its words tell."><dl class="facts">${rows.map(([name, value], index) => html`<div key=${index}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl><//>`;

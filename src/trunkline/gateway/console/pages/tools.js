@@ -42,9 +42,9 @@ function Found({ wanted, strategy }) {
 }
 
 /** What speaks for a tool: the words that it has, what it means, and that it served before. */
-function Why({ why: { words = [], meaning, learnt } }) {
+function Why({ why: { words = [], fields = {}, shares = {}, meaning, learnt } }) {
   const share = (value) => `${Math.round(value * 100)} %`;
-  return html`<p class="chips">${words.map((one, index) => html`<${Chip} kind="accent" key=${index} title=${`in ${(one.fields ?? []).join(", ")}`}>${one.word} ${share(one.share)}<//>`)}
+  return html`<p class="chips">${words.map((word) => html`<${Chip} kind="accent" key=${word} title=${`in its ${(fields[word] ?? []).join(", ")}`}>${word} ${share(shares[word] ?? 0)}<//>`)}
     ${meaning > 0 && html`<${Chip}>meaning ${share(meaning)}<//>`}${learnt > 0 && html`<${Chip}>served lately ${share(learnt)}<//>`}</p>`;
 }
 
