@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Container, Iterable, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from heapq import nlargest
 from itertools import islice, pairwise
 
@@ -22,12 +24,11 @@ from trunkline.search.calibrate import (
 )
 from trunkline.search.index import Hit, Only, Reason
 from trunkline.search.lexicon import Action, Other, agreement, asked_action, done_action, others, plain
+from trunkline.search.postings import Postings, drop, put, together
 from trunkline.search.text import ToolText, field_names, terms_of
 from trunkline.search.tokens import bare, is_telling, slips, spellings, telling
 
 _SATURATION = 1.5
-_LEVELS = tuple(level / 255 for level in range(256))
-"""Impacts are rounded to these numbers, which all entries share: a float of its own would cost 24 bytes each."""
 _LONGEST_QUERY = 10_000
 _MOST_TERMS = 80
 """The heaviest count, so that a prompt of thousands of words is no burden."""
@@ -50,14 +51,16 @@ _MOST_KEPT = 1_000
 _FEW = 3
 _MANY = 10
 _LIKELY = 0.25
+_LOOKS = 8
+"""To look up one tool in a term's postings takes as long as to go past so many."""
 
 
 @dataclass(slots=True)
 class _Entry:
     key: str
     terms: tuple[str, ...]
-    fields: tuple[int, ...]
-    """For each term, the fields it stands in, as bits."""
+    fields: bytes
+    """For each term, the fields it stands in, as bits: two bytes each."""
     name: tuple[str, ...]
     server: tuple[str, ...]
     bare: str
@@ -74,7 +77,7 @@ class _Wanted:
     term: str
     word: str
     weight: float
-    postings: dict[int, float]
+    postings: Postings | dict[int, float]
     terms: tuple[str, ...]
     """The term, and what tools may say instead of it."""
 
@@ -103,8 +106,8 @@ class Bm25Index:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._entries: dict[int, _Entry] = {}
-        self._postings: dict[str, dict[int, float]] = {}
-        self._called: dict[str, set[int]] = {}
+        self._postings: dict[str, Postings] = {}
+        self._called: dict[str, Postings] = {}
         self._rarities: dict[str, float] = {}
         self._guesses: dict[str, str] = {}
         self._latest: tuple[str, _Asked] | None = None
@@ -120,19 +123,18 @@ class Bm25Index:
         self._changed()
         read = terms_of(tool)
         for term, strength in read.strengths.items():
-            impact = _LEVELS[max(1, round(255 * strength / (_SATURATION + strength)))]
-            self._postings.setdefault(term, {})[number] = impact
+            put(self._postings, term, number, strength / (_SATURATION + strength))
         entry = _Entry(
             tool.key,
             tuple(read.fields),
-            tuple(read.fields.values()),
+            array("H", read.fields.values()).tobytes(),
             telling(tool.name),
-            telling(tool.server),
+            _telling_server(tool.server),
             bare(tool.name),
             read.text,
             done_action(tool.name, tool.description),
         )
-        self._called.setdefault(entry.bare, set()).add(number)
+        put(self._called, entry.bare, number)
         self._numbers[tool.key] = number
         self._entries[number] = entry
 
@@ -143,14 +145,9 @@ class Bm25Index:
             return
         self._changed()
         entry = self._entries.pop(number)
-        self._called[entry.bare].remove(number)
-        if not self._called[entry.bare]:
-            del self._called[entry.bare]
+        drop(self._called, entry.bare, number)
         for term in entry.terms:
-            postings = self._postings[term]
-            del postings[number]
-            if not postings:
-                del self._postings[term]
+            drop(self._postings, term, number)
 
     def search(
         self, query: str, *, limit: int = 10, min_score: float = DEFAULT_MIN_SCORE, only: Only = None
@@ -223,7 +220,7 @@ class Bm25Index:
             sum(each.weight for each in wanted),
             unknown,
             [pair for pair in dict.fromkeys(phrases) if self._postings.keys() >= {*pair}],
-            self._called.get(bare(query), set()) if wanted else set(),
+            set(self._called[name].numbers()) if wanted and (name := bare(query)) in self._called else set(),
             action,
         )
 
@@ -236,14 +233,12 @@ class Bm25Index:
         best: dict[int, float] = {}
         if own is not None:
             share = weight * self._rarity(term)
-            best = {number: share * impact for number, impact in own.items()}
+            best = own.weighed(share)
         doubt = max(_FLOOR, _BESIDE / (_BESIDE + len(own))) if own is not None else 1.0
         for other in known:
             postings = [self._postings[each] for each in other.terms]
             share = doubt * other.weight * sum(map(self._rarity, other.terms)) / len(postings) ** 2
-            having = postings[0].keys() if len(postings) == 1 else set(postings[0]).intersection(*postings[1:])
-            for number in having:
-                evidence = share * sum(each[number] for each in postings)
+            for number, evidence in together(postings, share).items():
                 if evidence > best.get(number, 0.0):
                     best[number] = evidence
         if not best:
@@ -317,9 +312,13 @@ class Bm25Index:
         found: set[int] = set()
         for one, other in phrases:
             # Most have not even both words, and that is seen without reading.
-            both = numbers & self._postings[one].keys() & self._postings[other].keys()
+            first, second = self._postings[one].get, self._postings[other].get
             phrase = f" {one} {other} "
-            found.update(number for number in both if phrase in self._entries[number].text)
+            found.update(
+                number
+                for number in numbers
+                if first(number) and second(number) and phrase in self._entries[number].text
+            )
         return found
 
     def _covered(self, name: tuple[str, ...], wanted: set[str]) -> float:
@@ -349,7 +348,7 @@ class Bm25Index:
     def _reasons(self, key: str, wanted: list[_Wanted]) -> tuple[Reason, ...]:
         number = self._numbers[key]
         entry = self._entries[number]
-        weights = [(each.weight * each.postings[number], each) for each in wanted if number in each.postings]
+        weights = [(each.weight * impact, each) for each in wanted if (impact := each.postings.get(number))]
         total = sum(weight for weight, _ in weights) or 1.0
         weights.sort(key=lambda pair: (-pair[0], pair[1].term))
         return tuple(
@@ -360,7 +359,7 @@ class Bm25Index:
 def _fields(entry: _Entry, terms: tuple[str, ...]) -> int:
     """Where a tool has one of some terms, as bits."""
     found = 0
-    for term, bits in zip(entry.terms, entry.fields, strict=True):
+    for term, bits in zip(entry.terms, memoryview(entry.fields).cast("H"), strict=True):
         if term in terms:
             found |= bits
     return found
@@ -368,21 +367,38 @@ def _fields(entry: _Entry, terms: tuple[str, ...]) -> int:
 
 def _collect(found: dict[int, float], each: _Wanted, allowed: set[int] | None) -> None:
     """Count a term for all who have it."""
-    weight, postings = each.weight, each.postings
-    have = found.get
-    if allowed is None:
-        if not found:
-            found.update({number: weight * impact for number, impact in postings.items()})
-            return
-        for number, impact in postings.items():
-            found[number] = have(number, 0.0) + weight * impact
+    if not found:
+        found.update(_weighed(each, allowed))
         return
-    for number in allowed & postings.keys():
-        found[number] = have(number, 0.0) + weight * postings[number]
+    have = found.get
+    if allowed is not None or not isinstance(each.postings, Postings):
+        for number, count in _weighed(each, allowed).items():
+            found[number] = have(number, 0.0) + count
+        return
+    counts, pairs = each.postings.pairs(each.weight)
+    for number, level in pairs:
+        found[number] = have(number, 0.0) + counts[level]
+
+
+def _weighed(each: _Wanted, allowed: Container[int] | None) -> dict[int, float]:
+    """What a term counts for each tool that has it."""
+    if isinstance(each.postings, Postings):
+        return each.postings.weighed(each.weight, allowed)
+    items = each.postings.items()
+    return {number: each.weight * impact for number, impact in items if allowed is None or number in allowed}
 
 
 def _raise(found: dict[int, float], each: _Wanted) -> None:
     """Count a term for those who were found already."""
-    weight, postings = each.weight, each.postings
-    for number in found.keys() & postings.keys():
-        found[number] += weight * postings[number]
+    if len(found) * _LOOKS < len(each.postings):
+        for number in found:
+            impact = each.postings.get(number)
+            if impact is not None:
+                found[number] += each.weight * impact
+        return
+    for number, count in _weighed(each, found).items():
+        found[number] += count
+
+
+_telling_server = lru_cache(maxsize=5_000)(telling)
+"""The tools of a server share what its name says."""

@@ -21,7 +21,8 @@ _FOREIGN = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC")
 
 def plain_name(name: str) -> str:
     """A name without what servers write differently and mean alike: case, dashes, underscores."""
-    return re.sub(r"[-_. ]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).casefold().strip("_")
+    plain = re.sub(r"[-_. ]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).casefold().strip("_")
+    return name if plain == name else plain  # most are so written, and need no copy
 
 
 def skeleton(plain: str) -> str:
