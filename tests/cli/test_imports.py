@@ -273,6 +273,7 @@ def test_what_needs_a_sign_in_is_said(home: dict[str, str]) -> None:
         lay(home, ".cursor/mcp.json", {"closed": {"url": url}})
         started = run("import", "--yes", env=home)
     assert "closed wants a sign-in" in started.stderr
+    assert "Sign in: trunkline login closed" in started.stderr
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from trunkline.cli.console import agrees, can_ask, print_json, print_table, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file
+from trunkline.cli.sign_in import offer_sign_ins
 from trunkline.clients.client import CLIENTS, Around, Client, Place, here, places, target
 from trunkline.clients.connection import Change, address_of, difference, gateway_url, own_entry, plan, taken_back
 from trunkline.clients.document import Document
@@ -137,6 +138,9 @@ def _carry_out(options: argparse.Namespace, own: Ours, client: Client, change: C
     )
     say(f"{client.title} is connected. {client.then} To take it back: trunkline undo {client.name}")
     _tell_token(own, client, elsewhere=bool(options.url))
+    if not options.url:
+        asks = not options.yes and options.format != "json"
+        offer_sign_ins(lambda: load(own.path, env=os.environ), unsigned, asks=asks)
     return 0
 
 

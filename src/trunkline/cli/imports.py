@@ -14,6 +14,7 @@ from typing import Any
 from trunkline.cli.connect import Ours, check_clients, ours
 from trunkline.cli.console import agrees, ask, can_ask, chosen, counted, print_json, print_table, say
 from trunkline.cli.main import Commands
+from trunkline.cli.sign_in import offer_sign_ins
 from trunkline.cli.tokens import Cost, Weight, weigh
 from trunkline.clients.client import CLIENTS, here
 from trunkline.clients.secret import (
@@ -38,7 +39,7 @@ from trunkline.clients.server import (
     title,
 )
 from trunkline.config.file import read_file, servers_of, write_file
-from trunkline.config.reading import parse
+from trunkline.config.reading import load, parse
 from trunkline.config.secrets import Secrets
 from trunkline.config.server import ServerSpec
 from trunkline.errors import ConfigError
@@ -112,7 +113,16 @@ def _import(options: argparse.Namespace) -> int:
     if quiet:
         names = written.names if written else ()
         print_json(report.described(weight or Weight(), names, own.path))
+    if written is not None:
+        _offer(options, own, report, weight, written)
     return 0 if written is not None else 1
+
+
+def _offer(options: argparse.Namespace, own: Ours, report: Report, weight: Weight | None, written: Written) -> None:
+    """Sign in to what was taken over and wants it: as was seen, or as is likely where nothing was started."""
+    likely = [one.name for one in report.found if may_need_sign_in(one.spec) and report.specs[one.name].enabled]
+    wanted = [name for name in (likely if weight is None else weight.sign_in) if name in written.names]
+    offer_sign_ins(lambda: load(own.path, env=os.environ), wanted, asks=not options.yes and options.format != "json")
 
 
 def _find(options: argparse.Namespace) -> Findings:
@@ -340,7 +350,7 @@ def print_weight(report: Report, weight: Weight) -> None:
     for name, reason in weight.away.items():
         say(printable(f"Not counted: {name}. {reason}"))
     for name in weight.sign_in:
-        say(printable(f"{name} wants a sign-in, which its client keeps to itself. Sign in: trunkline login {name}"))
+        say(printable(f"{name} wants a sign-in, which its client keeps to itself: trunkline login {name}"))
     if not weight.exact:
         say(f"The numbers are estimated. To count, there is a tokenizer. {HINT}")
 

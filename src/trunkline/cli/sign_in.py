@@ -7,17 +7,18 @@ import asyncio
 import dataclasses
 import sys
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from trunkline.cli.console import print_json, print_table, say
+from trunkline.cli.console import agrees, can_ask, print_json, print_table, say
 from trunkline.cli.main import OK, UNREACHABLE, Commands
 from trunkline.cli.open import config_to_look_at, only, run, running_gateway
+from trunkline.clients.secret import printable
 from trunkline.config.options import Config
-from trunkline.errors import AddressTakenError
+from trunkline.errors import AddressTakenError, NotFoundError, TrunklineError
 from trunkline.workers import in_thread
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 CALLBACK = "/oauth/callback"
+OPENS = 2.0
+"""Seconds after which a browser that says nothing is taken to have opened."""
+NEW = 3.0
+"""Seconds that a gateway may take to know a server that was just written into its file."""
 
 
 def add_commands(commands: Commands) -> None:
@@ -52,22 +57,55 @@ def add_commands(commands: Commands) -> None:
 
 
 def _login(options: argparse.Namespace) -> int:
-    async def sign_in() -> int:
-        async with _gateway(config_to_look_at(options), options.server) as gateway:
-            begun = await _ask(gateway, "POST", f"servers/{quote(options.server, safe='')}/login", user=options.user)
-            if "url" not in begun:
-                say(f"You are signed in to {options.server!r} already.")
-                return OK
-            _show(begun["url"], browser=not options.no_browser)
-            problem = await _wait(gateway, options, begun["attempt"])
-            if problem:
-                say(f"Not signed in to {options.server!r}: {problem}")
-                return UNREACHABLE
-            held = await _held(gateway, options)
-            say(f"Signed in to {options.server!r}{_until(held)}.")
-            return OK
+    browser, wait = not options.no_browser, options.wait
+    return run(lambda: _sign_in(config_to_look_at(options), options.server, options.user, browser=browser, wait=wait))
 
-    return run(sign_in)
+
+def offer_sign_ins(load: Callable[[], Config], names: Sequence[str], *, asks: bool) -> None:
+    """Sign in to servers, one after another, as far as the person agrees; where nobody can be asked, say how."""
+    later = list(names)
+    try:
+        for name in names if asks and can_ask() else ():
+            if agrees(printable(f"Sign in to {name} now?")) and _signed_in(load(), name):
+                later.remove(name)
+    except KeyboardInterrupt:
+        say()  # what was written before stays
+    for name in later:
+        say(printable(f"Sign in: trunkline login {name}"))
+
+
+def _signed_in(config: Config, server: str) -> bool:
+    try:
+        return run(lambda: _sign_in(config, server, None)) == OK
+    except TrunklineError as error:
+        say(printable(f"Not signed in to {server!r}: {error}"))
+        return False
+
+
+async def _sign_in(config: Config, server: str, user: str | None, *, browser: bool = True, wait: float = 300.0) -> int:
+    async with _gateway(config, server) as gateway:
+        begun = await _begin(gateway, server, user)
+        if "url" not in begun:
+            say(f"You are signed in to {server!r} already.")
+            return OK
+        await _show(begun["url"], browser=browser)
+        problem = await _wait(gateway, server, user, begun["attempt"], wait)
+        if problem:
+            say(f"Not signed in to {server!r}: {problem}")
+            return UNREACHABLE
+        say(f"Signed in to {server!r}{_until(await _held(gateway, server, user))}.")
+        return OK
+
+
+async def _begin(gateway: Running, server: str, user: str | None) -> Json:
+    until = time.monotonic() + NEW
+    while True:
+        try:
+            return await _ask(gateway, "POST", f"servers/{quote(server, safe='')}/login", user=user)
+        except NotFoundError:
+            if time.monotonic() > until:
+                raise
+        await asyncio.sleep(0.2)  # it may have been written into the file that the gateway watches just now
 
 
 def _logout(options: argparse.Namespace) -> int:
@@ -130,11 +168,14 @@ async def _ask(gateway: Running, method: str, path: str, **query: Any) -> Json:
     return await in_thread(partial(gateway.request, method, f"{path}?{asked}" if asked else path))
 
 
-def _show(url: str, *, browser: bool) -> None:
+async def _show(url: str, *, browser: bool) -> None:
     if browser:
         import webbrowser
 
-        if webbrowser.open(url):
+        # In a thread: some stay until the person is done, which takes a gateway that answers meanwhile.
+        opening = in_thread(partial(webbrowser.open, url))
+        await asyncio.wait([opening], timeout=OPENS)
+        if not opening.done() or opening.result():
             say(f"Sign in with the browser that opened. If none did, open: {url}")
             return
         say("Open this address in a browser:")
@@ -143,15 +184,15 @@ def _show(url: str, *, browser: bool) -> None:
         say("If that browser is on another machine, paste here the address of the page that it ends at.")
 
 
-async def _wait(gateway: Running, options: argparse.Namespace, attempt: str) -> str:
+async def _wait(gateway: Running, server: str, user: str | None, attempt: str, wait: float) -> str:
     """Wait until the person is done; why it did not work, or nothing."""
-    path, until = f"servers/{quote(options.server, safe='')}/login", time.monotonic() + options.wait
+    path, until = f"servers/{quote(server, safe='')}/login", time.monotonic() + wait
     with _pasted(gateway):
         while time.monotonic() < until:
-            told = await _ask(gateway, "GET", path, attempt=attempt, user=options.user)
+            told = await _ask(gateway, "GET", path, attempt=attempt, user=user)
             if told["state"] != "waiting":
                 return str(told.get("reason", ""))
-    return f"nobody signed in within {options.wait:g} seconds."
+    return f"nobody signed in within {wait:g} seconds."
 
 
 @contextmanager
@@ -176,9 +217,9 @@ def _pasted(gateway: Running) -> Generator[None]:
         loop.remove_reader(sys.stdin)
 
 
-async def _held(gateway: Running, options: argparse.Namespace) -> Json:
-    found = (await _ask(gateway, "GET", "connections", user=options.user))["connections"]
-    return next((one for one in found if one["server"] == options.server), Json())
+async def _held(gateway: Running, server: str, user: str | None) -> Json:
+    found = (await _ask(gateway, "GET", "connections", user=user))["connections"]
+    return next((one for one in found if one["server"] == server), Json())
 
 
 def _until(held: Json) -> str:

@@ -111,8 +111,7 @@ class ConsoleSignIn:
         if self._made is None:
             from trunkline.tenancy.oauth.console_sign_in import ConsoleSignIns
 
-            http = self._tenancy.sign_ins.http
-            self._made = ConsoleSignIns(self._specs, self._issuers, http, f"{self._base}{BACK}")
+            self._made = ConsoleSignIns(self._specs, self._issuers, self._tenancy, f"{self._base}{BACK}")
         return self._made
 
 

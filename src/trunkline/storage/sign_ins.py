@@ -45,6 +45,16 @@ async def use(store: Store, state: str) -> SignInRow | None:
     return SignInRow(*rows[0]) if rows else None
 
 
+async def use_once(store: Store, row: SignInRow) -> bool:
+    """Note that a sign-in is used of which nothing was kept; false when it was already."""
+    await store.fetch("DELETE FROM sign_ins WHERE until < ?", now() - FORGET)
+    rows = await store.fetch(
+        f"INSERT INTO sign_ins ({_ROW}, used) VALUES (?, ?, ?, ?, ?, ?, 1) ON CONFLICT DO NOTHING RETURNING state",
+        row.state, row.owner, row.server, row.issuer, row.until, row.outcome,
+    )  # fmt: skip
+    return bool(rows)
+
+
 async def end(store: Store, state: str, outcome: str) -> None:
     """Say how a sign-in came out."""
     await store.fetch("UPDATE sign_ins SET outcome = ? WHERE state = ?", outcome, state)

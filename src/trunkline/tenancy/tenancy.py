@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -22,6 +23,7 @@ from trunkline.tenancy.rotation import Rotation
 from trunkline.tenancy.servers import Servers
 from trunkline.tenancy.sign_ins import SignIns
 from trunkline.tenancy.threads import Threads
+from trunkline.wire.seal import Seal
 
 log = logging.getLogger("trunkline")
 
@@ -83,6 +85,11 @@ class Tenancy:
                     self._tasks.start(self.rotation.resume(), name="rotation of keys")
                 self._tasks.start(self._tell(None), name="store opened")
         return self._opened
+
+    async def seal(self, purpose: str) -> Seal:
+        """Seals what callers hand back to whichever process has the store."""
+        await self.store()
+        return Seal(lambda: hmac.digest(self._pepper, f"trunkline seal {purpose}".encode(), "sha256"))
 
     async def start(self, *, watch: bool) -> None:
         """Open a store that is there; or `watch` for one that others may make, such as the command line."""

@@ -26,7 +26,7 @@ from tests.tenancy.oauth.provider import (
 )
 from tests.tenancy.test_passthrough import OldServer
 from trunkline.tenancy.oauth import web as requests
-from trunkline.tenancy.oauth.grants import LONGEST_LIFE, lifetime_of
+from trunkline.tenancy.oauth.grants import LATEST, LONGEST_LIFE, lifetime_of, retry_after
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -306,3 +306,21 @@ async def test_a_server_of_the_older_transport_is_signed_in_to_and_renewed_as_we
             answer = (await ModernCaller(opened.url, http).call("echo")).text
 
     assert (before, answer, len(one.refreshes)) == ("needs-authorization", "ok", 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        (b"", 0.0),
+        (b"30", 30.0),
+        (b"999999999", LATEST),
+        (b"-1", 0.0),
+        (b"soon", 0.0),
+        (b"Thu, 01 Jan 1970 00:02:00 GMT", 60.0),
+        (b"Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        (b"Fri, 01 Jan 2100 00:00:00 GMT", LATEST),
+        (b"Thu, 32 Jan 1970 00:00:00 GMT", 0.0),
+    ],
+)
+def test_when_to_ask_again_is_said_in_seconds_or_as_a_date(said: bytes, seconds: float) -> None:
+    assert retry_after(requests.Answer(429, {b"retry-after": said}), 60.0) == seconds

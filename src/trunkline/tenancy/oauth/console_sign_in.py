@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from trunkline.config.oauth import OAuthSpec
 from trunkline.config.tenancy import IssuerSpec
 from trunkline.errors import ConfigError, RefusedError, UnreachableError
+from trunkline.storage import sign_ins as rows
+from trunkline.storage.sign_ins import SignInRow
 from trunkline.tenancy.issuers import Issuers
 from trunkline.tenancy.oauth.grants import NEVER, TokenEndpoint, authorization_address
 from trunkline.tenancy.oauth.metadata import Issuer, described
@@ -20,27 +21,28 @@ from trunkline.tenancy.oauth.registration import Client, configured
 from trunkline.tenancy.oauth.sign_in import LIFE, digest_of
 from trunkline.tenancy.oauth.web import Web
 from trunkline.tenancy.people import Issued
+from trunkline.tenancy.tenancy import Tenancy
 from trunkline.upstream.egress import Egress
 
-MOST = 10_000
-"""Sign-ins that may be under way at once; the oldest makes room."""
 STALE = 3600.0
 """Seconds after which a provider's description is read again."""
 PAUSE = 5.0
 """Seconds between two tries to read one: whoever clicks often cannot make us ask often."""
+PURPOSE = "console"
 AGAIN = "Go back to the console, and begin again."
 _REFUSED = {"access_denied": "You, or the identity provider, said no."}
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    spec: IssuerSpec
-    provider: Issuer
+class _Attempt(msgspec.Struct, frozen=True):
+    """A sign-in under way, as the browser keeps it, sealed: whichever gateway has the store finishes it."""
+
+    name: str
+    """The issuer's, in the configuration."""
+    issuer: str
+    token_url: str
     until: float
-    verifier: str = field(repr=False)
-    nonce: str = field(repr=False)
-    shown: str = field(repr=False)
-    """What the browser's cookie has to say."""
+    verifier: str
+    nonce: str
 
 
 class _Provider:
@@ -74,25 +76,20 @@ class _Provider:
 
 
 class ConsoleSignIns:
-    """Those under way in this process."""
+    """Begins and finishes sign-ins; what it must know of those under way their browsers bring back."""
 
     def __init__(
-        self,
-        specs: Mapping[str, IssuerSpec],
-        issuers: Issuers,
-        http: Egress,
-        back: str,
+        self, specs: Mapping[str, IssuerSpec], issuers: Issuers, tenancy: Tenancy, back: str,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._issuers, self._back, self._clock = issuers, back, clock
-        self._specs = specs
+    ) -> None:  # fmt: skip
+        self._issuers, self._tenancy, self._back, self._specs = issuers, tenancy, back, specs
+        http = tenancy.sign_ins.http
         self._providers = {name: _Provider(spec, http, clock) for name, spec in specs.items()}
-        self._open: OrderedDict[str, _Attempt] = OrderedDict()
 
     async def begin(self, name: str) -> tuple[str, str, str]:
         """Where a browser goes to sign in by an issuer, and the cookie (name, value) that it comes back with."""
         spec, provider = self._specs[name], await self._providers[name].found()
-        state, verifier, nonce, shown = (secrets.token_urlsafe(32) for _ in range(4))
+        state, verifier, nonce = (secrets.token_urlsafe(32) for _ in range(3))
         url = authorization_address(
             provider,
             _client(spec, provider),
@@ -102,10 +99,9 @@ class ConsoleSignIns:
             nonce=nonce,
             scopes=_scopes(spec),
         )
-        self._open[digest_of(state)] = _Attempt(spec, provider, self._clock() + LIFE, verifier, nonce, shown)
-        if len(self._open) > MOST:
-            self._open.popitem(last=False)
-        return url, self.cookie(state), shown
+        attempt = _Attempt(name, provider.issuer, provider.token_url, time.time() + LIFE, verifier, nonce)
+        seal = await self._tenancy.seal(PURPOSE)
+        return url, self.cookie(state), seal.close(msgspec.json.encode(attempt), digest_of(state).encode())
 
     def cookie(self, state: str) -> str:
         """The name of the cookie of one sign-in; several may be under way in one browser."""
@@ -115,23 +111,37 @@ class ConsoleSignIns:
     async def finish(self, query: Mapping[str, str], cookies: Mapping[str, str]) -> Issued:
         """Whom a provider sent back; RefusedError says why it is nobody."""
         state = query.get("state", "")
-        attempt = self._open.pop(digest_of(state), None)
-        if attempt is None or self._clock() >= attempt.until:
-            raise RefusedError("This sign-in is not known here, was used already, or its time is up.", hint=AGAIN)
-        if not hmac.compare_digest(cookies.get(self.cookie(state), "").encode(), attempt.shown.encode()):
-            raise RefusedError("It was finished in another browser than it was begun in.", hint=AGAIN)
-        said, provider = query.get("iss"), attempt.provider
+        attempt = await self._known(state, cookies)
+        provider, said = await self._providers[attempt.name].found(), query.get("iss")
+        if (provider.issuer, provider.token_url) != (attempt.issuer, attempt.token_url):
+            raise RefusedError("The identity provider became another one meanwhile.", hint=AGAIN)
         if (said is None and provider.says_iss) or (said is not None and said != provider.issuer):
             raise RefusedError("The answer does not come from the identity provider that was asked.", hint=AGAIN)
         if "error" in query:
             raise RefusedError(_REFUSED.get(query["error"], "The identity provider did not agree."), hint=AGAIN)
         if not query.get("code"):
             raise RefusedError("The identity provider sent no code.", hint=AGAIN)
-        return await self._exchange(attempt, query["code"])
+        return await self._exchange(attempt, provider, query["code"])
 
-    async def _exchange(self, attempt: _Attempt, code: str) -> Issued:
-        spec = attempt.spec
-        endpoint = TokenEndpoint(self._providers[spec.name].web, attempt.provider, _client(spec, attempt.provider))
+    async def _known(self, state: str, cookies: Mapping[str, str]) -> _Attempt:
+        """The sign-in that this browser began with a state, the first time that it is shown."""
+        seal, digest = await self._tenancy.seal(PURPOSE), digest_of(state)
+        try:
+            attempt = msgspec.json.decode(
+                seal.open(cookies.get(self.cookie(state), ""), digest.encode()), type=_Attempt
+            )
+        except ValueError:
+            raise RefusedError("This sign-in was not begun in this browser, or its time is up.", hint=AGAIN) from None
+        if time.time() >= attempt.until or attempt.name not in self._providers:
+            raise RefusedError("The time of this sign-in is up.", hint=AGAIN)
+        used = SignInRow(digest, "", PURPOSE, attempt.issuer, int(attempt.until * 1000))
+        if not await rows.use_once(await self._tenancy.store(), used):
+            raise RefusedError("This sign-in was used already.", hint=AGAIN)
+        return attempt
+
+    async def _exchange(self, attempt: _Attempt, provider: Issuer, code: str) -> Issued:
+        spec = self._specs[attempt.name]
+        endpoint = TokenEndpoint(self._providers[spec.name].web, provider, _client(spec, provider))
         asked = {
             "grant_type": "authorization_code",
             "code": code,

@@ -7,6 +7,8 @@ import math
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -21,6 +23,8 @@ EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 KIND = "urn:ietf:params:oauth:token-type:"
 LONGEST_LIFE = 366 * 86400.0
+LATEST = 300.0
+"""Seconds after which is asked again, whatever was said."""
 FINAL = frozenset(("invalid_grant", "invalid_client", "unauthorized_client", "access_denied"))
 """Errors after which the same request will never be granted."""
 
@@ -130,7 +134,7 @@ def read_tokens(answer: Answer, final: Collection[str] = FINAL) -> Granted:
         raise GrantRefusedError(error)
     if answer.status != 200:
         reason = f", {error}" if isinstance(error, str) and error.isidentifier() and len(error) < 40 else ""
-        raise LaterError(f"The token endpoint answered HTTP {answer.status}{reason}.", _retry_after(answer))
+        raise LaterError(f"The token endpoint answered HTTP {answer.status}{reason}.", retry_after(answer, time.time()))
     token, kind = said.get("access_token"), said.get("token_type")
     if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable() or " " in token:
         raise LaterError("The token endpoint answered without a token.")
@@ -200,9 +204,16 @@ def with_offline(scopes: tuple[str, ...], issuer: Issuer) -> tuple[str, ...]:
     return (*scopes, "offline_access") if offered else scopes
 
 
-def _retry_after(answer: Answer) -> float:
-    text = answer.headers.get(b"retry-after", b"").decode("latin-1")
-    return min(float(text), 300.0) if text.isdigit() and len(text) < 6 else 0.0
+def retry_after(answer: Answer, now: float) -> float:
+    """Seconds until one may ask again, as it says in seconds or as a date; 0 where it does not."""
+    text = answer.headers.get(b"retry-after", b"").decode("latin-1").strip()[:40]
+    if text.isascii() and text.isdigit():
+        return min(float(text), LATEST)
+    try:
+        when = parsedate_to_datetime(text)
+    except ValueError:
+        return 0.0
+    return min(max(when.replace(tzinfo=when.tzinfo or UTC).timestamp() - now, 0.0), LATEST)
 
 
 def expiry(granted: Granted) -> float:
