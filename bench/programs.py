@@ -1,30 +1,37 @@
-"""What programs over tools save: 20 jobs on real servers, solved step by step and as one program.
+"""What programs over tools save: 20 jobs on real servers, solved step by step and as one program; and what they cost.
 
-    python bench/programs.py
+    python bench/programs.py [--only jobs|waiting|ending|exits|bombs]
 
-The servers are those of `make test` (files, memory, git, time); without them there is nothing to measure. Step by step,
+The servers of the jobs are those of `make test` (files, memory, git, time); without them there are none. Step by step,
 a model writes the arguments of each call and reads its result; with a program it writes the program and reads its value.
-The CPU is that of this process, where the hub is.
+The CPU is that of this process, where the hub is. `waiting`: what programs hold while people think. `ending`: how soon
+tools and servers hear that nobody waits any more. `exits`: how processes end that ran programs. `bombs`: how long calls
+take beside programs that eat memory and time.
 """
 
 # ruff: noqa: E501 - programs are as long as they are
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import dataclasses
+import gc
 import json
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import textwrap
 import time
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from trunkline import Config, Hub, ServerSpec, open_hub
+from trunkline import Annotations, Config, Hub, ProgramError, ProgramsSection, ServerSpec, ToolServer, open_hub
+from trunkline.model import Call, Caller
 from trunkline.tools.tokens import estimated
 
 ROOT = Path(__file__).parents[1]
@@ -162,18 +169,29 @@ class Steps:
         return await space["job"]()
 
 
-async def main() -> None:
+PARTS = ("jobs", "waiting", "ending", "exits", "bombs")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("--only", choices=PARTS)
+    only = parser.parse_args().only
+    for part in [only] if only else PARTS:
+        with tempfile.TemporaryDirectory() as place:
+            asyncio.run(SHOWS[part](Path(os.path.realpath(place))))
+
+
+async def show_real(home: Path) -> None:
+    """The jobs, and what one program costs."""
     if not (TOOLS / "node.done").exists() or not (TOOLS / "servers.done").exists():
         print("0 jobs: the servers are not installed (`make test` does that)")
         return
-    with tempfile.TemporaryDirectory() as place:
-        home = Path(os.path.realpath(place))  # noqa: ASYNC240 - nobody else waits here
-        folder, repo = furnish(home)
-        config = dataclasses.replace(Config(), servers=servers(home, folder, repo), home=home / "home")
-        async with open_hub(config) as hub:
-            await hub.relay.ready(60)
-            await show_jobs(hub, f"folder = {str(folder)!r}\nrepo = {str(repo)!r}\n")
-            await show_cpu(hub, str(folder))
+    folder, repo = furnish(home)
+    config = dataclasses.replace(Config(), servers=servers(home, folder, repo), home=home / "home")
+    async with open_hub(config) as hub:
+        await hub.relay.ready(60)
+        await show_jobs(hub, f"folder = {str(folder)!r}\nrepo = {str(repo)!r}\n")
+        await show_cpu(hub, str(folder))
 
 
 async def show_jobs(hub: Hub, given: str) -> None:
@@ -212,5 +230,216 @@ async def show_cpu(hub: Hub, folder: str) -> None:
         )
 
 
+class Shop:
+    """Tools for programs that wait, and the moments in which they were let go."""
+
+    def __init__(self) -> None:
+        self.begun, self.left = asyncio.Event(), 0.0
+
+    @property
+    def server(self) -> ToolServer:
+        server = ToolServer(id="shop", name="shop")
+
+        @server.tool(annotations=Annotations(read_only_hint=True))
+        def look(item: int) -> dict[str, int]:
+            """Look an item up."""
+            return {"item": item}
+
+        @server.tool(annotations=Annotations(requires_confirmation=True))
+        def buy(item: int) -> str:
+            """Buy an item."""
+            return f"bought {item}"
+
+        @server.tool(annotations=Annotations(read_only_hint=True))
+        async def wait() -> str:
+            """Wait for ever."""
+            self.begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.left = time.monotonic()
+            return ""
+
+        return server
+
+
+async def show_waiting(home: Path) -> None:
+    """Programs that wait for people, as modern callers leave them."""
+    many = 5 if SMALLEST else 1000
+    limits = ProgramsSection(waiting_per_user=3 * many)
+    code = "import asyncio\nkept = 'x' * 1000\nawait asyncio.gather(buy(item=1), buy(item=2))"
+    caller = Caller(capabilities=b'{"elicitation":{"form":{}}}')
+    async with open_hub(Config(home=home, programs=limits)) as hub:
+        await hub.mount(Shop().server)
+        programs = hub.relay.programs
+
+        async def waits(number: int) -> float:
+            since = time.monotonic()
+            for _ in range(number):
+                call = Call("tools/call", "run_code", {"arguments": json.dumps({"code": code}).encode()}, caller=caller)
+                await programs.run(call, code)
+            gc.collect()
+            return (time.monotonic() - since) / number
+
+        await waits(min(many, 100))
+        before = resident()
+        each = await waits(many)
+        grown = resident() - before
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        await waits(many)
+        held = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        print(
+            f"{many} programs that wait: {programs.pool.busy} workers held, {grown / 2**20:.1f} MB resident, "
+            f"{held / 2**20:.2f} MB of Python objects, {each * 1e3:.1f} ms until one waits"
+        )
+
+
+async def show_ending(home: Path) -> None:
+    """From the moment in which nobody waits any more to the end of the tool, and to the word at the server."""
+    script, heard = home / "server.py", home / "heard"
+    script.write_text(DEAF)
+    heard.touch()
+    spec = ServerSpec("far", command=sys.executable, args=("-S", str(script), str(heard)))
+    async with open_hub(Config(home=home / "home", servers={"far": spec})) as hub:
+        shop = Shop()
+        await hub.mount(shop.server)
+        await hub.relay.ready(60)
+        for how in ("caller leaves", "deadline", "cancelled"):
+            tools: list[float] = []
+            told: list[float] = []
+            for _ in range(1 if SMALLEST else 20):
+                tool, server = await ended(hub, shop, heard, how)
+                tools.append(tool)
+                told.append(server)
+            print(
+                f"{how + ': the tool ended after':<36}{statistics.median(tools) * 1e3:>7.1f} ms (most {max(tools) * 1e3:.1f}), "
+                f"the server was told after {statistics.median(told) * 1e3:.1f} ms (most {max(told) * 1e3:.1f})"
+            )
+
+
+async def ended(hub: Hub, shop: Shop, heard: Path, how: str) -> tuple[float, float]:
+    """How long it took until a tool here, and a server in a process of its own, were let go."""
+    shop.begun.clear()
+    shop.left = 0.0
+    heard.write_text("")  # noqa: ASYNC240 - nobody else waits here
+    timeout = 0.5 if how == "deadline" else 0.0
+    since = time.monotonic()
+    running = asyncio.ensure_future(
+        hub.run("import asyncio\nawait asyncio.gather(shop__wait(), far__wait())", timeout=timeout)
+    )
+    await asyncio.wait([running, asyncio.ensure_future(shop.begun.wait())], return_when=asyncio.FIRST_COMPLETED)
+    while how != "deadline" and "begun" not in heard.read_text():  # noqa: ASYNC110, ASYNC240 - nobody else waits here
+        await asyncio.sleep(0.001)
+    start = since + timeout if timeout else time.monotonic()
+    if how == "caller leaves":
+        running.cancel()
+    elif how == "cancelled":
+        await hub.relay.programs.remove(hub.relay.programs.running()[0].id, None)
+    await asyncio.gather(running, return_exceptions=True)
+    while not shop.left or "cancelled" not in heard.read_text():  # noqa: ASYNC110, ASYNC240
+        await asyncio.sleep(0.001)
+    return shop.left - start, float(heard.read_text().split()[-1]) - start  # noqa: ASYNC240
+
+
+DEAF = """
+import json, sys, time
+def say(word):
+    with open(sys.argv[1], "a") as file:
+        file.write(f"{word} {time.monotonic()}\\n")
+for line in sys.stdin:
+    asked = json.loads(line)
+    method = asked.get("method")
+    if method == "notifications/cancelled":
+        say("cancelled")
+    elif method == "tools/call":
+        say("begun")
+    elif "id" in asked:
+        info = {"protocolVersion": asked.get("params", {}).get("protocolVersion"), "capabilities": {"tools": {}}, "serverInfo": {"name": "far", "version": "1"}}
+        tools = {"tools": [{"name": "wait", "inputSchema": {"type": "object"}}]}
+        known = {"initialize": {"result": info}, "tools/list": {"result": tools}, "ping": {"result": {}}}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **known.get(method, {"error": {"code": -32601, "message": "no"}})}), flush=True)
+"""
+"""A server that never answers a call, and notes when it is told that nobody waits for it."""
+
+
+async def show_exits(home: Path) -> None:
+    """Processes that ran programs: one that ended, one that was left while it computed, one while it waited."""
+    many = 1 if SMALLEST else 100
+    codes: list[int] = []
+    for _ in range(many):
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", ONCE, str(home))
+        codes.append(await process.wait())
+    print(f"exit code 0 in {codes.count(0)} of {many} runs")
+
+
+ONCE = """
+import asyncio, sys
+from pathlib import Path
+from trunkline import Config, open_hub
+async def main():
+    async with open_hub(Config(home=Path(sys.argv[1]))) as hub:
+        assert (await hub.run("1 + 1")).value == 2
+        left = [asyncio.ensure_future(hub.run(code)) for code in ("while True:\\n    pass", "import asyncio\\nawait asyncio.sleep(50)")]
+        while len(hub.relay.programs.running()) < 2:
+            await asyncio.sleep(0.01)
+        left[1].cancel()
+        await asyncio.wait(left, timeout=0.05)
+    await asyncio.gather(*left, return_exceptions=True)
+asyncio.run(main())
+"""
+
+
+async def show_bombs(home: Path) -> None:
+    """Calls in the pace of somebody who works, alone and beside 40 programs that eat memory and time."""
+    bombs = (
+        "x = []\nwhile True:\n    x.append('y' * 100_000)",
+        "'x' * 10**10",
+        "x = 'x'\nwhile True:\n    x += x",
+        "while True:\n    pass",
+    )
+    many = 4 if SMALLEST else 40
+    limits = ProgramsSection(running_per_user=many, compute=2.0)
+    async with open_hub(Config(home=home, programs=limits)) as hub:
+        await hub.mount(Shop().server)
+        await hub.run("1")
+        figures: dict[str, list[float]] = {"alone": [], "beside them": []}
+        before = most = resident()
+        for _ in range(1 if SMALLEST else 3):
+            running = [asyncio.ensure_future(hub.run(bombs[at % len(bombs)])) for at in range(many)]
+            beside = figures["beside them"]
+            first = len(beside)
+            while not all(one.done() for one in running):
+                beside.append(await timed_call(hub))
+                most = max(most, resident())
+            ends = await asyncio.gather(*running, return_exceptions=True)
+            assert all(isinstance(one, ProgramError) for one in ends), ends
+            figures["alone"] += [await timed_call(hub) for _ in range(len(beside) - first)]
+        tails = {name: sorted(times)[int(len(times) * 0.99)] for name, times in figures.items()}
+        for name, times in figures.items():
+            print(
+                f"calls {name}: {len(times)}, median {statistics.median(times) * 1e3:.2f} ms, p99 {tails[name] * 1e3:.2f} ms"
+            )
+        print(
+            f"{many} bombs: p99 of others {tails['beside them'] / tails['alone']:.2f} x, {(most - before) / 2**20:.1f} MB more"
+        )
+
+
+async def timed_call(hub: Hub) -> float:
+    start = time.perf_counter()
+    await hub.call("look", {"item": 1})
+    spent = time.perf_counter() - start
+    await asyncio.sleep(0.005)
+    return spent
+
+
+def resident() -> int:
+    """Bytes that this process has in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+SHOWS = {"jobs": show_real, "waiting": show_waiting, "ending": show_ending, "exits": show_exits, "bombs": show_bombs}
+
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

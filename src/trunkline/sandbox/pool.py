@@ -80,15 +80,9 @@ class Pool:
             if not self._waiting:
                 self.crowded.clear()
         session = Session(Turns(self.config, knows, heard), self._given_back)
+        session.begin(monty, self.config, stubs)
         self._sessions.add(session)
-        begun = False
-        try:
-            await session.begin(monty, self.config, stubs)
-            begun = True
-            return session
-        finally:
-            if not begun:
-                await session.close()
+        return session
 
     def _given_back(self, session: Session) -> None:
         if session in self._sessions:
@@ -128,11 +122,10 @@ class Session:
 
     def __init__(self, turns: Turns, given_back: Callable[[Session], None]) -> None:
         self._turns, self._given_back = turns, given_back
-        self._open = False
 
-    async def begin(self, monty: Monty, config: ProgramsSection, stubs: str) -> None:
-        """Have a worker to oneself."""
-        checkout = partial(
+    def begin(self, monty: Monty, config: ProgramsSection, stubs: str) -> None:
+        """Have a worker to oneself, from the first turn on."""
+        self._turns.checkout = partial(
             monty.checkout,
             script_name="program",
             limits={
@@ -146,8 +139,6 @@ class Session:
             type_check_stubs=stubs or None,
             type_check_format="concise" if stubs else None,
         )
-        self._open = True
-        await self._turn(partial(self._turns.begin, checkout))
 
     async def start(self, code: str) -> Step:
         """Run a program until it ends, or until all of it waits for calls."""
@@ -171,21 +162,21 @@ class Session:
 
     def kill(self) -> None:
         """End the worker, whatever it does."""
+        self._turns.left = True
         if self._turns.pid:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(self._turns.pid, signal.SIGKILL)
 
     async def close(self) -> None:
         """Give the worker back."""
-        if self._open:
-            self._open = False
-            ending: asyncio.Future[Any] = in_thread(self._turns.end)
-            try:
-                await asyncio.wait([ending], timeout=_FAREWELL)
-            finally:
-                ending.add_done_callback(_seen)
-                self._given_back(self)
-        else:
+        if not self._turns.has_worker:
+            self._given_back(self)
+            return
+        ending: asyncio.Future[Any] = in_thread(self._turns.end)
+        try:
+            await asyncio.wait([ending], timeout=_FAREWELL)
+        finally:
+            ending.add_done_callback(_seen)
             self._given_back(self)
 
     async def _turn(self, work: Callable[[], Any]) -> Any:

@@ -13,6 +13,7 @@ import msgspec
 
 from trunkline.config.programs import ProgramsSection
 from trunkline.errors import ProgramError
+from trunkline.foreign import attempt_now
 from trunkline.sandbox.faults import program_error
 from trunkline.wire.members import decode, encode
 
@@ -66,6 +67,8 @@ class Turns:
 
     def __init__(self, config: ProgramsSection, knows: Knows, heard: Callable[[str], None]) -> None:
         self._config, self._knows, self._heard = config, knows, heard
+        self.checkout: Callable[[], MontySession] | None = None
+        """Gives a worker; taken with the first turn, in whose thread that is done."""
         self._session: MontySession | None = None
         self._waits: FutureSnapshot | None = None
         self._arguments = 0
@@ -74,13 +77,25 @@ class Turns:
         self.printed = 0
         """Bytes that were printed."""
         self.pid = 0
+        self.left = False
+        """Nobody waits for it any more."""
 
-    def begin(self, checkout: Callable[[], MontySession]) -> None:
+    @property
+    def has_worker(self) -> bool:
+        """Whether there is anything to be given back."""
+        return self._session is not None
+
+    def _begun(self) -> MontySession:
         """Check a worker out."""
-        session = checkout()
+        assert self.checkout is not None
+        session = self.checkout()
         session.__enter__()
         self._session = session
         self.pid = session.worker_pid or 0
+        if self.left:  # before there was a worker that could be ended
+            self.end()
+            raise ProgramError("It was ended before it began.")
+        return session
 
     def end(self) -> None:
         """Give it back; what it had is gone."""
@@ -90,8 +105,7 @@ class Turns:
 
     def start(self, code: str) -> Step:
         """Run a text from its beginning."""
-        assert self._session is not None
-        session = self._session
+        session = self._begun()
         return self._until_it_waits(lambda: session.feed_start(code, print_callback=self._hear))
 
     def resume(self, settled: Mapping[int, ExternalSettledResult]) -> Step:
@@ -108,8 +122,7 @@ class Turns:
 
     def load(self, dump: bytes) -> Step:
         """The opposite."""
-        assert self._session is not None
-        session = self._session
+        session = self._begun()
         return self._until_it_waits(lambda: session.load_snapshot(dump, print_callback=self._hear))
 
     # The turn itself.
@@ -131,7 +144,9 @@ class Turns:
                     return Step(tuple(wanted), tuple(snapshot.pending_call_ids))
                 else:
                     assert isinstance(snapshot, MontyComplete)
-                    return Step(tuple(wanted), (), self._written(snapshot.output, wanted))
+                    value = self._written(snapshot.output, wanted)
+                    attempt_now(self.end)  # while there is a thread for it
+                    return Step(tuple(wanted), (), value)
         except MontyError as error:
             if self.printed > self._config.printed:
                 most = self._config.printed
