@@ -60,10 +60,13 @@ async def test_the_configuration_decides_whatever_the_number(
     assert len(names) == (2 if expose == "search" else count)
 
 
-async def test_the_limit_of_auto_is_an_option(tmp_path: Path, http: aiohttp.ClientSession) -> None:
-    one = shelf(tmp_path, "one", SOME)
+@pytest.mark.parametrize(("words", "names"), [("", OWN), ("of many words " * 60, AUTO)])
+async def test_the_limit_of_auto_is_an_option_and_programs_are_listed_where_that_is_less_to_read(
+    tmp_path: Path, http: aiohttp.ClientSession, words: str, names: list[str]
+) -> None:
+    one = shelf(tmp_path, "one", [{**tool, "description": f"{tool['description']} {words}"} for tool in SOME])
     async with gateway(tmp_path, servers(one), expose="auto", expose_limit=2, **TWO) as opened:
-        assert await listed(ModernCaller(opened.url, http)) == AUTO
+        assert await listed(ModernCaller(opened.url, http)) == names
 
 
 @ERAS

@@ -56,7 +56,7 @@ class GatewayConfig:
     """What becomes of definitions that servers change: served with a mark, held until approved, or followed."""
     expose: Expose = "auto"
     """`all` lists every tool, `search` those pinned with `search_tools` and `call_tool`, `code` those pinned with
-    `search_tools` and `run_code`; `auto` decides by their number, and adds `run_code` where programs can be run."""
+    `search_tools` and `run_code`; `auto` decides by their number, and adds `run_code` where that saves tokens."""
     expose_limit: int = 30
     """Tools that `auto` lists; beyond so many, callers search."""
     pinned: tuple[str, ...] = ()

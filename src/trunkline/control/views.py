@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trunkline.config.options import Config, ProfileSpec, result_limits
@@ -132,6 +132,8 @@ class _Fact:
     unit: str
     """Its name, if it has tools."""
     for_models: int
+    size: int
+    """Bytes of the definitions that a list of them would have."""
     defers: bool
     limits: bool
     """Some of its tools say how large their results may be."""
@@ -178,15 +180,12 @@ class _Seer:
             return View(self._audience, profile, snapshot, tools=tools, reads_results=reads)
         snapshot = _out_of_the_way(snapshot)
         kept = [entry for found in listed.over(snapshot.offers.values()) for entry in found]
-        units = [fact.unit for fact in facts if fact.unit]
-        if units != self._head[0] or not self._head[1]:
-            offered = builtin.definitions(units, programs=self._programs, coding=self._coding)
-            self._head = units, [_own(item, "name") for item in offered]
-        tools = [*self._head[1], *(_own(item, "name") for item in own)]
+        programs, head = self._own_tools(facts)
+        tools = [*head, *(_own(item, "name") for item in own)]
         view = View(
             *(self._audience, profile, snapshot),
             searching=True,
-            programs=self._programs,
+            programs=programs,
             coding=self._coding,
             tools=(*tools, *kept),
             reads_results=reads,
@@ -206,9 +205,22 @@ class _Seer:
                 self._narrowed.of(offer)
                 yield
 
+    def _own_tools(self, facts: Collection[_Fact]) -> tuple[bool, Sequence[Entry]]:
+        """Whether there are programs, and what is listed in the place of tools; `auto` has them if that is less."""
+        units = [fact.unit for fact in facts if fact.unit]
+        if units != self._head[0] or not self._head[1]:
+            offered = builtin.definitions(units, programs=self._programs, coding=self._coding)
+            self._head = units, [_own(item, "name") for item in offered]
+        head = self._head[1]
+        if self._programs and not self._coding:
+            saves = sum(fact.size for fact in facts) > sum(len(entry.definition) for entry in head)
+            return saves, head if saves else [entry for entry in head if entry.shown != builtin.RUN]
+        return self._programs, head
+
     def _fact(self, offer: Offer) -> _Fact:
         limits = any(one.options.max_result_tokens for one in offer.tools.values())
-        return _Fact(unit_name(offer.server) if offer.tools else "", offer.for_models, offer.defers, limits)
+        size = sum(len(one.definition) for one in offer.tools.values() if not (one.app_only or one.deferred))
+        return _Fact(unit_name(offer.server) if offer.tools else "", offer.for_models, size, offer.defers, limits)
 
     def _reads_results(self, facts: Iterable[_Fact]) -> bool:
         """Whether large results are kept aside for the audience: never for programs, which read them whole."""
