@@ -93,7 +93,9 @@ class Call:
     unlisted: bool = False
     """It comes from a command of this machine, and may use what lists do not show."""
     notes: list[tuple[str, str, float]] | None = None
-    """What stages noted on the way (what, how, and when on the clock of this machine), where somebody reads it."""
+    """What stages noted on the way (what, how, and how long after it began), where somebody reads it."""
+    began: float = 0.0
+    """When it did, on the clock of this machine; set where somebody reads the notes."""
     traceparent: bytes = b""
     """What the HTTP request says of its trace; what the message says is in its `_meta`."""
     trace: Trace | None = None
@@ -101,7 +103,7 @@ class Call:
     def note(self, what: str, how: str = "") -> None:
         """Say what a stage did; copies of a call have one list."""
         if self.notes is not None and len(self.notes) < MOST_NOTES:
-            self.notes.append((what, how, monotonic()))
+            self.notes.append((what, how, monotonic() - self.began))
 
 
 class State(StrEnum):

@@ -165,7 +165,7 @@ class Recording:
     def listed(self, scope: Scope, kind: Kind, page: bytes) -> None:
         """A list was shown to a caller."""
         if kind is Kind.TOOL and self._watched and self._config.calls.keep:
-            tokens = self.records.weights.of("", "tools/list").tokens_out(page)
+            tokens = self.records.weights.of("", "tools/list").tokens(b"", page)[1]
             self.usage.listed(scope.person, scope.thread, tokens)
 
     def process_started(self, server: str, pid: int) -> None:

@@ -50,9 +50,10 @@ class Counts:
     def read(self, ended: Sequence[CallRecord]) -> None:
         """Count calls that ended."""
         for record in ended:
-            counted = self._at(record.server, record.tool if record.listed else "")
-            counted.outcomes[record.outcome] = counted.outcomes.get(record.outcome, 0) + 1
-            if record.outcome != "asked":  # it goes on
+            outcome, tool = record.outcome, record.tool if record.listed else ""
+            counted = self.of.get((record.server, tool)) or self._at(record.server, tool)
+            counted.outcomes[outcome] = counted.outcomes.get(outcome, 0) + 1
+            if outcome != "asked":  # it goes on
                 counted.seconds += record.seconds
                 counted.slots[bisect_left(BUCKETS, record.seconds)] += 1
             self.tokens_in += record.tokens_in

@@ -8,6 +8,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import lru_cache
 from typing import Literal, Protocol
 
@@ -23,7 +24,8 @@ from trunkline.errors import (
     TrunklineError,
     UnknownNameError,
 )
-from trunkline.model import Call, Reply
+from trunkline.identity import Scope
+from trunkline.model import Call, Entry, Reply
 from trunkline.tools.guidance import OWN
 from trunkline.tools.tokens import estimated
 from trunkline.trace import Trace
@@ -41,6 +43,8 @@ HELD = 256 * 2**10
 """Bytes of their answers that may wait for that."""
 LOOKED_AT = 64 * 2**10
 """Bytes of an answer in which its outcome is looked for: what asks, or says that Trunkline refused, is short."""
+MOST_COMMON = 4096
+"""Callers and tools whose next record is made quickly."""
 LONGEST = 300
 """Characters that are kept of a name or an error."""
 ASKED = "asked"
@@ -153,11 +157,13 @@ class Records:
         self._held = 0
         self._later: asyncio.TimerHandle | None = None
         self.weights = Weights()
+        self._common: dict[tuple[int, str, str, str], _Common] = {}
 
     def begin(self, call: Call) -> Running:
         """A call comes in."""
         running = Running(next(self._numbers), call, self._clock(), self._timer())
-        call.notes = [("resumed", "", running.since)] if call.parked is not None else []
+        call.began = running.since
+        call.notes = [("resumed", "", 0.0)] if call.parked is not None else []
         self.live[running.number] = running
         if self.tracer is not None:
             running.trace = call.trace = self.tracer.begin(call)
@@ -196,58 +202,88 @@ class Records:
         return (self._record(running) for running in reversed(self.live.values()))
 
     def _record(self, running: Running) -> CallRecord:
-        call, entry, reply = running.call, running.call.entry, running.reply
-        notes = running.notes if running.notes is not None else call.notes or ()
-        scope, listed = call.scope, entry is not None and bool(entry.definition)
+        call, reply = running.call, running.reply
+        record = copy(self._first(call))
+        record.id = f"{int(running.time * 1000):011x}{self._node}{running.number & 0xFFFFFF:06x}"
+        record.time = running.time
+        if reply is not None and reply.server:
+            record.server = reply.server
         arguments = call.params.get("arguments", b"")
-        record = CallRecord(
-            f"{int(running.time * 1000):011x}{self._node}{running.number & 0xFFFFFF:06x}",
-            running.time,
-            scope.user,
-            scope.person,
-            scope.key,
-            scope.thread,
-            scope.profile,
-            call.program or scope.program,
-            _client(call.caller.client_info) if call.caller.client_info else "",
-            call.method,
-            call.name[:LONGEST] if listed or call.method in _NAMED else "",
-            (reply.server if reply is not None else "") or call.server,
-            entry.name if entry is not None and call.method == "tools/call" else "",
-            listed,
-            seconds=running.seconds if running.seconds >= 0 else self._timer() - running.since,
-            bytes_in=len(arguments),
-            path=[(what, how, when - running.since) for what, how, when in notes],
-        )
-        if entry is not None:
-            record.audited = entry.annotations.audit_required is True
+        record.bytes_in = len(arguments)
         if running.trace is not None:
             record.trace, record.span = running.trace.id, running.trace
         elif b"traceparent" in (about := call.params.get("_meta", b"")):
             record.trace = _trace(about)
         if running.seconds >= 0:
+            record.seconds, record.path = running.seconds, running.notes or ()
             self._finish(record, running, arguments)
+        else:
+            record.seconds, record.path = self._timer() - running.since, tuple(call.notes or ())
         return record
+
+    def _first(self, call: Call) -> CallRecord:
+        """What all calls of one caller to one thing have in common: made once, and copied for each."""
+        about, entry = call.caller.client_info, call.entry
+        key = (id(call.scope), call.name, call.method, call.program)
+        known = self._common.get(key)
+        if known is not None and known.scope is call.scope and known.entry is entry and known.about == about:
+            return known.record
+        known = _Common(call.scope, entry, about, _begun(call))
+        if known.record.listed:  # else its name may be any text
+            if len(self._common) >= MOST_COMMON:
+                self._common.clear()
+            self._common[key] = known
+        return known.record
 
     def _finish(self, record: CallRecord, running: Running, arguments: bytes) -> None:
         """Say how it ended."""
-        call, reply = running.call, running.reply
+        reply, result = running.reply, b""
         if reply is None:
             record.outcome, record.code, record.error = _failure(running.error)
         else:
+            result = reply.result
             record.outcome = _outcome(reply)
-            record.bytes_out = len(reply.result) or len(reply.error)
+            record.bytes_out = len(result) or len(reply.error)
             if reply.error:
                 record.code = _code(reply.error)
                 record.error = "The server answered with an error."
         if self.digest is not None and arguments:
             record.digest = self.digest(arguments)
         weight = self.weights.of(record.server, record.tool or record.method)
-        record.tokens_in = weight.tokens_in(arguments) if arguments else 0
-        if reply is not None and reply.result:
-            record.tokens_out = weight.tokens_out(reply.result)
-        if record.outcome in ("answered", "tool-error") and call.entry is not None:
-            record.cost = call.entry.annotations.cost_hint or 0.0
+        record.tokens_in, record.tokens_out = weight.tokens(arguments, result)
+        if record.cost and record.outcome not in ("answered", "tool-error"):
+            record.cost = 0.0
+
+
+class _Common(msgspec.Struct):
+    scope: Scope
+    entry: Entry | None
+    about: bytes
+    record: CallRecord
+
+
+def _begun(call: Call) -> CallRecord:
+    """The record of a call that has only begun."""
+    scope, entry = call.scope, call.entry
+    listed = entry is not None and bool(entry.definition)
+    return CallRecord(
+        "",
+        0.0,
+        scope.user,
+        scope.person,
+        scope.key,
+        scope.thread,
+        scope.profile,
+        call.program or scope.program,
+        _client(call.caller.client_info) if call.caller.client_info else "",
+        call.method,
+        call.name[:LONGEST] if listed or call.method in _NAMED else "",
+        call.server,
+        entry.name if entry is not None and call.method == "tools/call" else "",
+        listed,
+        cost=(entry.annotations.cost_hint or 0.0) if entry is not None else 0.0,
+        audited=entry is not None and entry.annotations.audit_required is True,
+    )
 
 
 class Weights:
@@ -277,22 +313,19 @@ class Weight:
     def __init__(self) -> None:
         self._turn, self._given, self._taken = 0, 0.0, 0.0
 
-    def tokens_in(self, arguments: bytes) -> int:
-        """About how many tokens arguments take."""
-        if self._turn < self.FIRST or self._turn % self.EVERY == 0:
-            self._given = _ratio(arguments, self._given)
-        return round(len(arguments) * self._given)
-
-    def tokens_out(self, result: bytes) -> int:
-        """About how many tokens an answer takes."""
+    def tokens(self, arguments: bytes, result: bytes) -> tuple[int, int]:
+        """About how many tokens arguments and an answer take."""
         self._turn += 1
         if self._turn <= self.FIRST or self._turn % self.EVERY == 0:
+            self._given = _ratio(arguments, self._given)
             self._taken = _ratio(result, self._taken)
-        return round(len(result) * self._taken)
+        return int(len(arguments) * self._given + 0.5), int(len(result) * self._taken + 0.5)
 
 
 def _ratio(text: bytes, known: float) -> float:
     head = text[: Weight.HEAD]
+    if not head:
+        return known
     found = estimated(head) / len(head)
     return (known + found) / 2 if known else found
 

@@ -34,6 +34,13 @@ class Point:
     saved: int = 0
     slots: array[int] = field(default_factory=_slots)
 
+    def add(self, other: Point) -> None:
+        """Count what another counted."""
+        self.calls += other.calls
+        self.errors += other.errors
+        for slot, count in enumerate(other.slots):
+            self.slots[slot] += count
+
 
 class Line:
     """Points of one length; those that are too old go when new ones come."""
@@ -94,8 +101,7 @@ class Series:
         """Everybody's, or a user's own; `range` is one of `RANGES`."""
         now = self._clock()
         lines = self._of(user) if user else self._all
-        lines.look(now, self._saved(user))
-        return lines.lines[range].told(now)
+        return lines.told(range, now, self._saved(user))
 
     def look(self) -> None:
         """Note what was saved until now, in the point of this moment; done now and then."""
@@ -118,22 +124,36 @@ class Series:
 
 class _Lines:
     def __init__(self) -> None:
-        self.lines = {name: Line(step, most) for name, (step, most) in RANGES.items()}
-        self._seen = 0
-        self._moment, self._points = -1, (_NONE,)
+        self._lines = {name: Line(step, most) for name, (step, most) in RANGES.items()}
+        self._saved = 0
+        self._moment, self._now = -1, Point()
+        """The shortest point that calls are counted in just now; what they have in common goes into all lines."""
 
     def count(self, when: float, slot: int, failed: bool) -> None:
         moment = int(when // FINEST)
-        if moment != self._moment:  # what one of the shortest points has in common, it has of the longer ones too
-            self._moment, self._points = moment, tuple(line.at(when) for line in self.lines.values())
-        for point in self._points:
-            point.calls += 1
-            point.slots[slot] += 1
-            if failed:
-                point.errors += 1
+        if moment != self._moment:
+            self._settle()
+            self._moment = moment
+        now = self._now
+        now.calls += 1
+        now.slots[slot] += 1
+        if failed:
+            now.errors += 1
+
+    def told(self, range: str, now: float, saved: int) -> dict[str, Any]:
+        self.look(now, saved)
+        return self._lines[range].told(now)
 
     def look(self, now: float, saved: int) -> None:
-        more, self._seen = saved - self._seen, saved
+        self._settle()
+        more, self._saved = saved - self._saved, saved
         if more:
-            for line in self.lines.values():
+            for line in self._lines.values():
                 line.at(now).saved += more
+
+    def _settle(self) -> None:
+        counted = self._now
+        if counted.calls:
+            for line in self._lines.values():
+                line.at(self._moment * FINEST).add(counted)
+            self._now = Point()
