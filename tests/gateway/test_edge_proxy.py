@@ -231,6 +231,31 @@ async def test_what_is_private_is_not_reached_though_it_is_named(
     assert not was_touched(canary)
 
 
+async def test_a_name_that_leads_elsewhere_on_second_thought_leads_nowhere(
+    tmp_path: Path, http: aiohttp.ClientSession, canary: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, port, asked = asyncio.get_running_loop(), canary.getsockname()[1], list[str]()
+    known = loop.getaddrinfo
+
+    async def rebinding(host: Any, *rest: Any, **options: Any) -> Any:
+        if host != "rebound.example":
+            return await known(host, *rest, **options)
+        asked.append(host)
+        address = "8.8.8.8" if len(asked) == 1 else "127.0.0.1"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    monkeypatch.setattr(loop, "getaddrinfo", rebinding)
+    url = f"http://rebound.example:{port}"
+    section = {"origins": [APP], "targets": [url], "timeout": 0.2, "requests_per_minute": 0}
+    async with gateway(tmp_path, {}, sections={"edge": section}) as opened:
+        answers = [await ask(http, "GET", at(opened, url + "/mcp"), {"origin": APP}) for _ in range(3)]
+
+    assert [status for status, _, _ in answers][1:] == [403, 403]
+    assert answers[0][0] in (502, 504)  # the public address, which nobody answers at here
+    assert len(asked) == 3  # once for each request: nothing is looked up behind the check
+    assert not was_touched(canary)
+
+
 async def test_a_redirection_is_not_followed(tmp_path: Path, http: aiohttp.ClientSession) -> None:
     async with edge(tmp_path) as (opened, target, base):
         status, told, body = await ask(http, "GET", at(opened, base + "/elsewhere"), {"origin": APP})

@@ -98,7 +98,7 @@ def edited(draw: Callable[..., Any], lines: list[bytes], other: list[bytes]) -> 
     """Lines that somebody changed; never what they were."""
     at: int = draw(st.integers(0, len(lines) - 1), label="line")
     to = draw(st.integers(0, len(lines) - 1).filter(lambda place: place != at), label="another")
-    byte = draw(st.integers(0, len(lines[at]) - 1), label="byte")
+    byte: int = draw(st.integers(0, len(lines[at]) - 1), label="byte")
     new = draw(st.integers(0, 255).filter(lambda value: value != lines[at][byte]), label="value")
     ways: dict[str, list[bytes]] = {
         "change a byte": [*lines[:at], lines[at][:byte] + bytes([new]) + lines[at][byte + 1 :], *lines[at + 1 :]],
