@@ -110,7 +110,7 @@ class Usage:
             if person is None or place[1] == person:
                 found.setdefault(_key(place, by), Used()).add(used)
         each = [{**_named(by, key), **_rounded(used)} for key, used in found.items()]
-        return sorted(each, key=lambda one: -(one["tokens_in"] + one["tokens_out"] + one["list_tokens"]))
+        return sorted(each, key=lambda one: -sum(one[name] for name in _TOKENS))
 
     async def keep(self, store: Store) -> None:
         """Add what was used since the last time to what is kept."""
@@ -147,6 +147,9 @@ class Usage:
                 used = known.setdefault(where, Used())
             found.append(used)
         return found
+
+
+_TOKENS = tuple(name for name in FIELDS if "tokens" in name)
 
 
 def _key(place: Place, by: By) -> tuple[str, str]:
