@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict, cast, get_args
 
+import msgspec
+
 from trunkline.errors import NotFoundError, RefusedError
 from trunkline.gateway.api.routes import Ask, Given, Route, page
 from trunkline.gateway.api.status import name_for
@@ -34,32 +36,15 @@ class ShownStep(TypedDict):
     seconds: float
 
 
-class ShownCall(TypedDict):
-    """A call that runs, or ended."""
+_INSIDE = ("person", "listed", "digest", "span", "audited", "path")
+"""What of a record is nobody's, or shown in another form."""
+_FIELDS = {one.name: one.type for one in msgspec.structs.fields(CallRecord) if one.name not in _INSIDE}
 
-    id: str
-    time: float
-    user: str
-    key: str
-    thread: str
-    profile: str
-    program: str
-    client: str
-    method: str
-    name: str
-    server: str
-    tool: str
-    outcome: Outcome
-    seconds: float
-    code: int
-    error: str
-    bytes_in: int
-    bytes_out: int
-    tokens_in: int
-    tokens_out: int
-    cost: float
-    trace: str
-    path: list[ShownStep]
+ShownCall = msgspec.defstruct(
+    "ShownCall",
+    [*_FIELDS.items(), ("path", list[ShownStep])],
+    namespace={"__doc__": "A call that runs, or ended."},
+)
 
 
 ShownSeries = TypedDict(
@@ -93,9 +78,6 @@ def shown(record: CallRecord, *, brief: bool = False) -> dict[str, Any]:
     if not brief:
         told["path"] = [{"what": what, "how": how, "seconds": round(when, 6)} for what, how, when in record.path]
     return told
-
-
-_FIELDS = tuple(name for name in ShownCall.__annotations__ if name != "path")
 
 
 def routes(relay: Relay) -> list[Route]:
