@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,22 @@ KNOWN: dict[str, list[str]] = {
 """Names of what there is, by the first word of a path."""
 
 
+ALL = {"admin": 200, "owner": 200, "another": 200}
+NEW = dict.fromkeys(ALL, 201)
+MADE: list[tuple[str, str, Json, Json]] = [
+    ("POST /users", "", {"name": "made", "role": "reader", "limits": {"calls_per_hour": 5}}, {"admin": 201}),
+    ("PATCH /users/{name}", "made", {"role": "member"}, {"admin": 200}),
+    ("POST /keys", "", {"user": "ana", "expires": "1d", "read_only": True}, {"admin": 201, "owner": 201}),
+    ("POST /servers", "", {"name": "made-by-WHO", "url": "http://127.0.0.1:1/mcp"}, NEW),
+    ("POST /servers", "", {"name": "made-by-WHO", "url": "http://127.0.0.1:1/mcp", "scope": "app"}, NEW),
+    ("PATCH /servers/{name}", "made-by-WHO", {"description": "made"}, ALL),
+    ("PUT /threads/{id}", "made", {"servers": ["one"], "tools": ["*"]}, NEW),
+    ("POST /threads/{id}/clone", "made", {"id": "again"}, NEW),
+    ("POST /tools/{name}/call", "one__read_note", {}, ALL),
+]
+"""Requests that make, change and call something, in this order; and for whom such do so, with which status."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What came back for one request."""
@@ -102,6 +119,12 @@ class Sender:
             for one in group.exceptions:
                 self.problems.setdefault(f"{operation}: {one}", case.as_curl_command())
 
+    def watch(self) -> tuple[int, str, str]:
+        """The status and the kind of the stream of events, and its first line."""
+        with self._session.get(f"{self._base}{PATH}events", headers=self._headers, stream=True, timeout=60) as answer:
+            first = next(answer.iter_lines()).decode() if answer.status_code == 200 else ""
+            return answer.status_code, answer.headers["content-type"], first
+
     def close(self) -> None:
         self._session.close()
 
@@ -113,10 +136,31 @@ class Sender:
         return found
 
 
-def send_all(told: Json, senders: Collection[Sender]) -> None:
-    """Requests to every operation, to those that take something away last."""
+def send_all(told: Json, senders: Mapping[str, Sender]) -> dict[str, Json]:
+    """What makes something, then requests to every operation, to those that take something away last."""
     schema: Any = schemathesis.openapi.from_dict(told, config=CONFIG)
     operations: list[Any] = [found.ok() for found in schema.get_all_operations()]
+    made = _make(operations, senders)
+    _send_to_each(operations, senders.values())
+    return made
+
+
+def _make(operations: list[Any], senders: Mapping[str, Sender]) -> dict[str, Json]:
+    """Who could make what: the statuses of those who could, by what they sent."""
+    known = {one.label.replace(PATH, "/"): one for one in operations}
+    made: dict[str, Json] = {}
+    for label, name, body, _ in MADE:
+        for who, sender in senders.items():
+            names = {part[1:-1]: name.replace("WHO", who) for part in label.split("/") if part.startswith("{")}
+            own = json.loads(json.dumps(body).replace("WHO", who))
+            sender.send(known[label].Case(path_parameters=names, body=own, media_type="application/json"))
+            status = sender.answers[-1].status
+            if status < 400:
+                made.setdefault(label, {})[who] = status
+    return made
+
+
+def _send_to_each(operations: list[Any], senders: Collection[Sender]) -> None:
     for operation in sorted(operations, key=lambda one: one.method == "delete"):
         raw: Json = operation.definition.raw
         if raw["operationId"] in LEFT_OUT:
@@ -169,7 +213,8 @@ async def test_whatever_is_asked_by_whomever_is_answered_as_described(
         senders = {who: Sender(opened.url.removesuffix("/mcp"), key) for who, key in keys.items()}
 
         # Whose a request is, its sender says: no keys are made up.
-        await asyncio.to_thread(send_all, {**told, "security": []}, senders.values())
+        made = await asyncio.to_thread(send_all, {**told, "security": []}, senders)
+        watched = {who: await asyncio.to_thread(sender.watch) for who, sender in senders.items()}
 
         for sender in senders.values():
             sender.close()
@@ -179,6 +224,10 @@ async def test_whatever_is_asked_by_whomever_is_answered_as_described(
     }
     public = {name for name, one in operations.items() if "security" in one}
     assert {name for name, found in senders["nobody"].statuses().items() if found != {401}} <= public
+    assert made == {label: expected for label, _, _, expected in MADE}
+    stream = (200, "text/event-stream", 'data: {"type":"hello"}')
+    assert (watched.pop("nobody")[0], set(watched.values())) == (401, {stream})
+    assert list(operations["GET /api/v1/events"]["responses"]["200"]["content"]) == ["text/event-stream"]
     assert "canary" in str(senders["owner"].answers)
     for who in ("nobody", "another"):
         assert not [one for one in senders[who].answers if "canary" in one.text]
