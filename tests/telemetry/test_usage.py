@@ -63,7 +63,7 @@ class Hand:
         """What there should be, summed by some of user, thread, server and tool."""
         sums: dict[tuple[str, ...], Counter[str]] = {}
         for place, used in self.of.items():
-            named = dict(zip(("user", "thread", "server", "tool"), place, strict=True))
+            named: dict[str, str] = dict(zip(("user", "thread", "server", "tool"), place, strict=True))
             if user in ("", named["user"]):
                 sums.setdefault(tuple(named[name] for name in names), Counter()).update(used)
         return {place: {name: used[name] for name in COUNTED} for place, used in sums.items()}
