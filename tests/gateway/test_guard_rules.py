@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import pytest
 
 from trunkline.config.exposure import check_exposure, is_loopback
 from trunkline.config.options import GatewayConfig
-from trunkline.errors import ConfigError, RefusedError
+from trunkline.config.tenancy import IssuerSpec
+from trunkline.errors import ConfigError, RefusedError, TokenRefusedError
 from trunkline.gateway import guard as guards
 from trunkline.gateway.guard import Guard
 from trunkline.gateway.request import Request
+from trunkline.identity import EVERYONE
 from trunkline.storage.store import Store
 from trunkline.tenancy.issuers import Issuers
 from trunkline.tenancy.keys import KeyMaker
-from trunkline.tenancy.people import ANYONE, People
+from trunkline.tenancy.people import ANYONE, Admission, People
 
 
 async def nowhere() -> Store:
@@ -25,6 +28,14 @@ async def nowhere() -> Store:
 PEOPLE = People(nowhere, lambda: False, KeyMaker(lambda: bytes(32)))
 """Nobody."""
 ISSUERS = Issuers({}, "", PEOPLE)
+SOME_ISSUER = Issuers({"corp": IssuerSpec("corp", issuer="https://corp.example")}, "", PEOPLE)
+
+
+def somebody() -> People:
+    """A user has a key."""
+    people = People(nowhere, lambda: True, KeyMaker(lambda: bytes(32)))
+    people.anybody = True
+    return people
 
 
 TOKEN, OTHER = "abcdefgh-ijklmnop", "qrstuvwx-yz012345"
@@ -207,3 +218,77 @@ async def test_a_token_says_whose_request_it_is(header: str, whose: str | None) 
     open_one, locked = GatewayConfig(), GatewayConfig(users={"ann": OTHER})
     assert Guard(open_one, PEOPLE, ISSUERS).known({b"authorization": header.encode()}, "/mcp") is ANYONE
     assert Guard(locked, PEOPLE, ISSUERS).known({b"authorization": b"Bearer "}, "/mcp") is None
+
+
+OPEN, ANYBODY = GatewayConfig(), GatewayConfig(allow_anonymous=True)
+REACHED = GatewayConfig(allow_anonymous=True, host="0.0.0.0")
+
+
+@pytest.mark.parametrize(
+    ("gateway", "people", "issuers", "knows", "wants"),
+    [
+        (OPEN, PEOPLE, ISSUERS, False, False),
+        (GatewayConfig(token=TOKEN), PEOPLE, ISSUERS, True, True),
+        (GatewayConfig(token=TOKEN, allow_anonymous=True), PEOPLE, ISSUERS, True, True),
+        (OPEN, somebody(), ISSUERS, True, True),
+        (OPEN, PEOPLE, SOME_ISSUER, True, True),
+        (ANYBODY, somebody(), ISSUERS, True, False),
+        (ANYBODY, PEOPLE, SOME_ISSUER, True, False),
+        (REACHED, somebody(), ISSUERS, True, True),
+    ],
+)
+def test_who_comes_without_a_key_is_let_in_or_not(
+    gateway: GatewayConfig, people: People, issuers: Issuers, *, knows: bool, wants: bool
+) -> None:
+    guard = Guard(gateway, people, issuers)
+
+    assert (guard.knows_keys, guard.wants_key) == (knows, wants)
+    assert guard.known({}, "/mcp") is (None if wants else ANYONE)
+
+
+@pytest.mark.parametrize("people", [PEOPLE, somebody()])
+@pytest.mark.parametrize("issuers", [ISSUERS, SOME_ISSUER])
+def test_unknown_names_are_served_where_some_key_keeps_others_out(people: People, issuers: Issuers) -> None:
+    guard = Guard(GatewayConfig(host="0.0.0.0"), people, issuers)
+
+    assert status_of(guard, host="a.name.of.ours") == (200 if people.anybody or issuers else 421)
+
+
+async def test_what_is_no_bearer_token_is_nobodys_whatever_stands_in_it() -> None:
+    guard = Guard(GatewayConfig(token=TOKEN), somebody(), SOME_ISSUER)
+    odd = {b"authorization": b"Basic " + TOKEN.encode()}
+
+    assert guard.known(odd, "/mcp") is None
+    assert await guard.admit(odd, "/mcp") is None
+
+
+async def test_a_token_of_three_parts_is_the_issuers_to_judge_and_others_are_not() -> None:
+    guard = Guard(OPEN, PEOPLE, SOME_ISSUER)
+
+    with pytest.raises(TokenRefusedError):
+        await guard.admit({b"authorization": b"Bearer  a.b.c "}, "/mcp")
+    for token in (b"a.b", b"a.b.c.d", b"abc"):
+        assert await guard.admit({b"authorization": b"Bearer " + token}, "/mcp") is None
+    closed = Guard(GatewayConfig(token=TOKEN), PEOPLE, ISSUERS)
+    assert await closed.admit({b"authorization": b"Bearer a.b.c"}, "/mcp") is None
+
+
+async def test_a_key_that_is_remembered_counts_at_its_own_places_alone() -> None:
+    people = somebody()
+    vars(people)["_admitted"][hashlib.sha256(b"a-key").digest()] = Admission(EVERYONE, places=frozenset({"/mcp"}))
+    guard = Guard(OPEN, people, ISSUERS)
+    headers = {b"authorization": b"Bearer a-key"}
+
+    assert guard.known(headers, "/mcp") is not None
+    assert guard.known(headers, "/api/v1") is None
+
+
+def test_the_key_of_who_runs_the_gateway_lets_in_everywhere() -> None:
+    guard = Guard(GatewayConfig(users={"ann": OTHER}), PEOPLE, ISSUERS)
+    headers = {b"authorization": b"Bearer " + guard.key.encode()}
+
+    found = guard.known(headers, "/anywhere")
+
+    assert found is not None
+    assert found.scope is EVERYONE
+    assert guard.is_local(headers)

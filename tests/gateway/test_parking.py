@@ -162,3 +162,52 @@ async def test_states_of_another_gateway_and_forged_ones_are_refused(parking: Pa
     for state in (other.again(call()), "tl1.", "tl1.AAAA", parking.again(call())[:-1], "x"):
         with pytest.raises(RefusedError, match="does not belong"):
             parking.claim(state, call(), fits)
+
+
+async def test_a_state_opens_for_the_user_and_the_request_that_it_was_made_for_alone(parking: Parking) -> None:
+    state = parking.again(call())
+
+    assert parking.opens(state, call())
+    assert not parking.opens(state, call("bob"))
+    assert not parking.opens(state, call(name="another"))
+
+
+async def test_what_somebody_else_answered_is_given_to_the_caller_once(parking: Parking) -> None:
+    waiting, asked, left = Waiting(), list[bytes](), list[bytes]()
+    parking.left = left.append
+    state = parking.park(call(), waiting, asked.append)
+    resumed: list[Parked] = []
+
+    def resume(parked: Parked) -> asyncio.Task[Any]:
+        resumed.append(parked)
+        return asyncio.ensure_future(asyncio.sleep(0, "the answer"))
+
+    assert parking.take(asked[0], resume)
+    assert not parking.take(asked[0], resume)
+    assert (resumed, left) == ([waiting], asked)
+    outcome = parking.claim(state, call(), fits)
+    assert isinstance(outcome, asyncio.Task)
+    assert str(await outcome) == "the answer"
+    with pytest.raises(RefusedError, match="answered already"):
+        parking.claim(state, call(), fits)
+
+
+async def test_one_users_calls_are_let_go_and_no_others(parking: Parking, withdrawn: list[Any]) -> None:
+    ann, anna, bob = Waiting(), Waiting(), Waiting()
+    for user, waiting in (("ann", ann), ("anna", anna), ("bob", bob)):
+        parking.park(call(user), waiting)
+
+    parking.close("anna")
+    assert withdrawn == [anna]
+
+    parking.close()
+    assert withdrawn == [anna, ann, bob]
+
+
+async def test_a_call_that_was_answered_makes_room_for_one_more_and_no_two(parking: Parking) -> None:
+    state, _ = parking.park(call(), Waiting()), parking.park(call(), Waiting())
+    parking.claim(state, call(), fits)
+
+    parking.park(call(), Waiting())
+    with pytest.raises(BusyError):
+        parking.park(call(), Waiting())

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from trunkline.call.tasks.log import At, Known, Task
 from trunkline.errors import RefusedError
 from trunkline.gateway.mcp import sessions as module
 from trunkline.gateway.mcp.sessions import FINISHED_KEPT, Session, Sessions
@@ -274,3 +275,108 @@ async def test_what_was_read_is_kept_for_those_who_come_back_within_bounds() -> 
     stream.finish()
     stream.push(b"late")
     assert "late" not in await heard(stream, after=0)
+
+
+# Whose it is, and what is not heard twice.
+
+
+async def test_a_session_knows_itself_in_what_it_is_and_whose_it_is() -> None:
+    whose = Scope(user="ann")
+    one = Session("2025-11-25", b"{}", b"", opened_by=whose, scope=Scope(user="ann", thread="t"), replay=0)
+
+    assert one.scope == Scope(user="ann", thread="t", session=one.id)
+    assert one.base == Scope(user="ann", session=one.id)
+    assert one.expires == 0.0
+
+
+async def test_sessions_of_some_callers_are_theirs_alone() -> None:
+    kept, ann, bob = sessions(), session(user="ann"), session(user="bob")
+    kept.add(ann)
+    kept.add(bob)
+
+    assert kept.of(lambda scope: scope.user == "bob") == [bob]
+
+
+async def test_another_log_level_counts_for_the_calls_that_follow() -> None:
+    one = session()
+    before = one.caller
+
+    one.set_level("error")
+
+    assert (before.log_level, one.caller.log_level) == ("", "error")
+
+
+async def test_a_question_that_was_answered_elsewhere_is_withdrawn_by_its_own_number_and_once() -> None:
+    asked, stream = session(ELICITS), Stream(key="1")
+    asked.ask(stream, "elicitation/create", b"{}")
+    second = asked.ask(stream, "elicitation/create", b"{}")
+
+    asked.withdraw(stream, second)
+    second.cancel()
+    await asyncio.sleep(0)
+    asked.withdraw(stream, second)
+
+    told = [json.loads(text) for text in await heard(stream)]
+    assert [one["params"]["requestId"] for one in told if one["method"] == "notifications/cancelled"] == [2]
+
+
+async def test_errors_in_the_place_of_answers_are_internal_ones() -> None:
+    kept, asked, stream = sessions(), session(ELICITS), Stream(key="1")
+    question = asked.ask(stream, "elicitation/create", b"{}")
+    asked.close()
+    nobody = await kept.ask("nobody", "elicitation/create", b"{}")
+
+    assert [json.loads(answer.error)["code"] for answer in (await question, nobody)] == [-32603, -32603]
+
+
+async def test_what_is_asked_outside_a_call_does_not_hang_up_on_who_listens() -> None:
+    kept, one = sessions(), session(ELICITS)
+    kept.add(one)
+    paper = Paper()
+    reader = asyncio.create_task(one.listen().pump(Request(paper, "GET", "/", {}, b""), after=-1))
+    await asyncio.sleep(0)
+
+    kept.ask(one.id, "elicitation/create", b"{}").cancel()
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert b"elicitation/create" in paper.data
+    assert not reader.done()
+    one.close()
+    await reader
+
+
+async def test_whoever_reads_now_hears_what_nothing_is_kept_of() -> None:
+    one = session(replay=0)
+    one.set_level("error")
+    paper = Paper()
+    reader = asyncio.create_task(one.listen().pump(Request(paper, "GET", "/", {}, b""), after=-1))
+    await asyncio.sleep(0)
+
+    one.said("notifications/message", b'{"level":"debug"}')
+    one.said("notifications/other", b'{"level":"debug"}')
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert b"notifications/other" in paper.data
+    assert b"notifications/message" not in paper.data
+    one.close()
+    await reader
+
+
+@pytest.mark.parametrize("at", [At.LEGACY, At.MODERN])
+async def test_news_of_a_task_reach_its_holder_alone_in_words_of_the_era(at: At) -> None:
+    ann, bob = session(user="ann"), session(user="bob")
+    streams = [one.listen() for one in (ann, bob)]
+    known = Known(Task("sealed", "server", "own", at), ann.scope.holder, 1)
+    params = {"taskId": "own", "status": "working", "createdAt": "2026-01-01T00:00:00Z", "ttlMs": 5000}
+
+    for one in (ann, bob):
+        one.task_changed(known, "notifications/tasks/status", json.dumps(params).encode())
+
+    told, nothing = [await heard(stream) for stream in streams]
+    assert nothing == []
+    assert [json.loads(text)["method"] for text in told] == ["notifications/tasks/status"]
+    state = json.loads(told[0])["params"]
+    assert state["taskId"] == "sealed"
+    assert ("ttl" in state) is (at is At.MODERN)
