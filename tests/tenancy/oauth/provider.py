@@ -60,6 +60,8 @@ class Provider:
     hold: asyncio.Event | None = None
     """If there is one, the next refusal waits for it."""
     challenges: dict[str, str] = field(default_factory=dict[str, str])
+    away: bool = False
+    """Whether nothing is said of the server any more."""
     more: list[web.RouteDef] = field(default_factory=list[web.RouteDef])
     """What it answers at other addresses."""
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
@@ -81,6 +83,8 @@ class Provider:
         ]
 
     async def _described(self, request: web.Request) -> web.Response:
+        if self.away:
+            raise web.HTTPNotFound
         said = {"resource": f"{self.url}/mcp", "authorization_servers": [self.url], **self.description}
         return web.json_response({key: value for key, value in said.items() if value is not None})
 

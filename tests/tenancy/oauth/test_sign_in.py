@@ -145,6 +145,29 @@ async def test_nothing_of_the_old_authorization_server_is_sent_to_one_that_the_s
     assert "another authorization server" in shown["reason"]
 
 
+@pytest.mark.parametrize("how", ["no description", "another issuer's words", "tokens elsewhere"])
+async def test_an_authorization_server_that_describes_itself_otherwise_later_is_sent_nothing_elsewhere(
+    how: str, tmp_path: Path
+) -> None:
+    async with (
+        provider() as one,
+        provider() as other,
+        gateway(tmp_path, server_of(one)) as opened,
+        aiohttp.ClientSession() as http,
+    ):
+        await sign_in(opened, http)
+        if how == "no description":
+            one.away = True
+        else:
+            one.metadata = {"token_endpoint": f"{other.url}/token"}
+            one.metadata |= {"issuer": other.url} if how == "another issuer's words" else {}
+        one.valid.clear()
+        await ModernCaller(opened.url, http).call("whoami")
+
+    assert other.tokens == []
+    assert all(asked["refresh_token"].startswith("refresh-") for asked in one.refreshes)
+
+
 async def test_a_server_that_was_moved_gets_no_token_of_the_place_before(tmp_path: Path) -> None:
     async with provider() as one, provider() as other, aiohttp.ClientSession() as http:
         async with gateway(tmp_path, server_of(one)) as opened:

@@ -56,7 +56,8 @@ class Web:
         except ValueError:
             host, parts = "", urlsplit("")
         plain = parts.scheme == "http" and self._local and is_here(url)
-        if not host or not (parts.scheme == "https" or plain) or "@" in parts.netloc or not url.isprintable():
+        written = url.isprintable() and " " not in url
+        if not host or not (parts.scheme == "https" or plain) or "@" in parts.netloc or not written:
             raise ConfigError(f"The {what} is not a safe https address.", hint="Tell whoever runs the server.")
         return url
 
