@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -125,6 +126,31 @@ async def test_the_question_names_the_tool_and_the_arguments_but_no_values() -> 
     )
     assert (asked.tool_name, asked.server_id) == ("t", "files")
     assert (asked.confirm_label, asked.cancel_label) == ("Yes, proceed", "Cancel")
+
+
+@pytest.mark.parametrize(("answer", "went_on"), [(True, 1), (False, 0)])
+async def test_the_middleware_alone_goes_on_only_after_a_yes(answer: bool, went_on: int) -> None:
+    run, person = Recorder(), Person(answer)
+
+    async def call_next(params: Mapping[str, Any] | None = None, /) -> ToolResult:
+        return ToolResult.of(await run({}))
+
+    context = ToolContext(server="group", elicitation=person.elicitation)
+    result = await confirmation_middleware(tool(run, DESTROYER, server="files"), {"n" * 50: 1}, context, call_next)
+
+    assert len(run.calls) == went_on
+    assert result.is_error is not answer
+    [asked] = person.asked
+    assert asked.server_id == "group"
+    assert f"(t, with {'n' * 40}) is" in asked.message
+
+
+async def test_a_question_about_a_call_without_arguments_names_none() -> None:
+    person = Person()
+
+    await manager(Recorder(), person).execute_tool("t")
+
+    assert person.asked[0].message.startswith("This operation (t) is destructive")
 
 
 async def test_a_caller_who_has_an_agreement_already_says_so() -> None:
