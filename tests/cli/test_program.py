@@ -8,10 +8,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.cli.terminal import at_terminal
 from tests.harness import TESTS, TRUNKLINE, trunkline_up
 
 SERVER = TESTS / "sandbox" / "shop_server.py"
 GOOD = "print('so far')\n[(await price(item=item))['price'] for item in ('pen', 'paper')]\n"
+WRITES = """
+import asyncio
+async def one(item):
+    try:
+        return await order(item=item)
+    except PermissionError:
+        return "no " + item
+await asyncio.gather(one("pen"), one("paper"), one("ink"))
+"""
 
 
 def test_a_program_prints_its_value_as_json_alone_or_through_the_gateway(tmp_path: Path) -> None:
@@ -36,3 +46,18 @@ def test_a_program_prints_its_value_as_json_alone_or_through_the_gateway(tmp_pat
         assert (done.returncode, json.loads(done.stdout), done.stderr) == (0, [3, 5], "so far\n")
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "Line 2: NameError" in failed.stderr
+
+
+def test_who_sits_at_the_terminal_agrees_to_some_of_what_a_program_wants(tmp_path: Path) -> None:
+    orders, file, program = tmp_path / "orders", tmp_path / "config.json", tmp_path / "program.py"
+    server = {"command": sys.executable, "args": ["-S", str(SERVER), str(orders)]}
+    file.write_text(json.dumps({"servers": {"shop": server}, "middleware": {"confirm": "destructive"}}))
+    program.write_text(WRITES)
+    env = {**os.environ, "TRUNKLINE_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+    answers = {'item="pen") [y/n]': "y", 'item="paper") [y/n]': "n", 'item="ink") [y/n]': "y", "Submit? [Y/n]": "y"}
+
+    code, screen = at_terminal("run", str(program), "--config", str(file), env=env, answers=answers)
+
+    assert (code, screen.count("Nothing was done yet")) == (0, 1), screen
+    assert json.loads(screen[screen.rindex("[\n") :]) == ["ordered pen", "no paper", "ordered ink"]
+    assert sorted(orders.read_text().split()) == ["ink", "pen"]

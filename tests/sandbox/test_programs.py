@@ -196,6 +196,27 @@ async def test_a_worker_that_does_not_start_is_an_error_with_a_hint(tmp_path: Pa
             await hub.run("1")
 
 
+async def test_nothing_of_one_program_is_there_for_the_next_in_the_same_worker(tmp_path: Path) -> None:
+    async with shop_hub(tmp_path, processes=1) as (hub, _):
+        await hub.run("left = 5")
+
+        with pytest.raises(ProgramError, match="'left' is not defined"):
+            await hub.run("left")
+
+
+async def test_a_worker_that_is_killed_fails_its_program_and_another_takes_its_place(tmp_path: Path) -> None:
+    async with shop_hub(tmp_path, processes=1, compute=30.0) as (hub, _):
+        running = asyncio.ensure_future(hub.run("print('go')\nwhile True:\n    pass"))
+        await until(lambda: [one for one in hub.relay.programs.running() if one.run.printed], 20)
+
+        for session in tuple(hub.relay.programs.pool._sessions):  # pyright: ignore[reportPrivateUsage] - as a kernel would
+            session.kill()
+
+        with pytest.raises(ProgramError, match="sandbox was ended"):
+            await running
+        assert (await hub.run("1 + 1")).value == 2
+
+
 async def test_a_program_that_computes_is_ended_when_it_is_cancelled(scene: Scene) -> None:
     hub, _ = scene
     running = asyncio.ensure_future(hub.run("print('go')\nwhile True:\n    pass"))

@@ -87,3 +87,15 @@ async def test_a_program_whose_time_is_up_is_gone_with_what_it_held(place: Place
         rows = await store.fetch("SELECT record FROM credentials WHERE field = 'program'")
         assert len(rows) == 1
         assert SECRET not in bytes(rows[0][0])
+
+
+async def test_what_somebody_changed_in_the_store_is_not_run(place: Place, tmp_path: Path) -> None:
+    async with open_waiting(place, tmp_path) as waiting:
+        token = await waiting.keep(ANA, KEPT, ["buy"])
+        store = await waiting._tenancy.store()  # pyright: ignore[reportPrivateUsage] - nobody else writes there
+        [[record]] = await store.fetch("SELECT record FROM credentials WHERE field = 'program'")
+        changed = bytes([*bytes(record)[:-1], bytes(record)[-1] ^ 1])
+        await store.fetch("UPDATE credentials SET record = ? WHERE field = 'program'", changed)
+
+        with pytest.raises(RefusedError, match="cannot be opened"):
+            await waiting.take(token, ANA)
