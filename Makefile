@@ -31,7 +31,7 @@ lint: $(VENV)/dev.done  ## lint, types, imports; changes nothing
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
-BENCHES ?= calls callers stages growth selection cache batcher annotations finders everyday discovery fairness people results traces programs
+BENCHES ?= calls callers stages growth selection cache batcher annotations finders everyday discovery fairness people results traces programs console
 bench: $(VENV)/dev.done  ## measure CPU per call, stage by stage, and what the parts cost (BENCH=smallest only tries them)
 	@for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
 
