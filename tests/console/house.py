@@ -92,14 +92,14 @@ class House:
         """Run one that does not end by itself."""
         return self.running.start_soon(self.modern(profile="/code").call("run_code", {"code": code}, meta=ASKABLE))
 
-    def key_of(self, name: str, **rights: Any) -> str:
+    def key_of(self, name: str) -> str:
         """A key of somebody, who is new if they are not known."""
 
         async def make() -> str:
             people = self.running.gateway.hub.relay.tenancy.people
             if name not in [user.name for user in await people.users(after="", limit=100)]:
                 await people.add_user(name, "member", {})
-            return (await people.make_key(name, name="laptop", **rights))[1]
+            return (await people.make_key(name, name="laptop"))[1]
 
         return self.running.do(make())
 

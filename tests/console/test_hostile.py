@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.console.browser import DESK, Running, Watched, running, watched
 from tests.harness import make_config, plain_server
+from tests.install.marketplace.registry_server import FakeRegistry, item, serving
+from trunkline.config.options import Config
+from trunkline.tenancy.threads import Thread
 
 WORDS = (
     "<script>window.pwned=1</script>",
@@ -82,21 +86,64 @@ def offered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory, offered: Path) -> Generator[Running]:
     """A gateway whose servers and users have nothing good in mind."""
+    home = tmp_path_factory.mktemp("hostile")
+    clients_of(home, words())
+    with pytest.MonkeyPatch.context() as patch, running(scene(home, offered)) as opened:
+        patch.setenv("HOME", str(home / "user"))
+        patch.chdir(home)
+        opened.do(people(opened))
+        yield opened
+
+
+def words() -> dict[str, Any]:
+    """What another client has: servers that are called such words."""
+    return {word: {"url": f"https://evil.example/{number}", "name": word} for number, word in enumerate(WORDS)}
+
+
+def clients_of(home: Path, servers: dict[str, Any]) -> None:
+    (home / "user" / ".cursor").mkdir(parents=True)
+    (home / "user" / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+
+def entries() -> list[Any]:
+    """What a registry says of servers, in such words."""
+    return [
+        item(
+            f"com.example/mean{number}",
+            title=word,
+            description=word,
+            repository=None,
+            packages=None,
+            remotes=[{"type": "streamable-http", "url": f"https://evil.example/{number}", "headers": [wanted(word)]}],
+        )
+        for number, word in enumerate(WORDS)
+    ]
+
+
+def wanted(word: str) -> dict[str, Any]:
+    """A value that an entry wants to know."""
+    return {"name": "X-Key", "description": word, "isRequired": True, "default": word, "choices": [word, "other"]}
+
+
+@asynccontextmanager
+async def scene(home: Path, offered: Path) -> AsyncGenerator[Config]:
+    """The gateway, and what is around it."""
     servers = {
         "mean": plain_server(DESK, str(offered), trust="follow"),
         "held": plain_server(DESK, str(offered), trust="hold"),
         "gone": {"command": f"/nowhere/{WORDS[1]}", "args": list(WORDS)},
     }
-    home = tmp_path_factory.mktemp("hostile")
-    with running(make_config(home, servers, allow_anonymous=True)) as opened:
-        opened.do(people(opened))
-        yield opened
+    async with serving(FakeRegistry(*entries())) as near:
+        sections = {"audit": {"enabled": True}, "registries": {"official": {"enabled": False}, "near": {"url": near}}}
+        yield make_config(home / "kept", servers, allow_anonymous=True, sections=sections)
 
 
 async def people(opened: Running) -> None:
     """Somebody whose keys and servers are called such words."""
     tenancy = opened.gateway.hub.relay.tenancy
     await tenancy.people.add_user("eve", "member", {})
+    for number, word in enumerate(filter(str.isprintable, WORDS)):
+        await tenancy.threads.put(Thread(f"{number} {word}"[:60], "eve", (), (), (word[:60],)), of_user=True)
     for word in WORDS:
         await tenancy.people.make_key("eve", name=word[:60])
     said = {
@@ -156,12 +203,33 @@ PLACES = (
     "tools",
     "tools?q=script",
     "people/eve",
+    "people?tab=keys",
+    "people?tab=threads",
+    "add?from=registry",
+    "add?from=clients",
+    "calls",
+    "questions",
+    "programs",
+    "connections",
+    "usage",
+    "audit",
 )
 
 
 def test_what_is_shown_of_others_stays_text(page: Watched) -> None:
     for place in PLACES:
-        is_inert(page.open(place))
+        shown = page.open(place)
+        if place == "people?tab=threads":
+            shown.get_by_label("User").select_option("eve")
+            expect(shown.get_by_role("region", name="Threads")).to_contain_text(WORDS[0])
+        if place == "add?from=registry":
+            shown.get_by_label("Search the registry").fill("mean")
+            expect(shown.locator(".rows").first).to_contain_text(WORDS[0])
+            shown.locator(".rows li", has_text=WORDS[0]).first.get_by_role("button").click()
+            expect(shown.get_by_role("dialog").get_by_label("X-Key")).to_be_visible()
+        if place == "add?from=clients":
+            expect(shown.locator(".rows").first).to_contain_text(WORDS[0])
+        is_inert(shown)
 
 
 def test_what_changed_is_shown_as_text_and_can_be_agreed_to(page: Watched, offered: Path) -> None:

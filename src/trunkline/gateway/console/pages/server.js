@@ -15,7 +15,7 @@ export default function Server({ rest: [name], search }) {
       <${Reviews} reviews=${review.data?.review ?? []} onDone=${() => { review.reload(); server.reload(); }} />
       <${Facts} one=${one} />
       <${Tabs} label="About this server" at=${tab} onPick=${setTab} tabs=${[["tools", `Tools ${number(one.tools ?? 0)}`], ["check", "Check"], ["log", "Log"]]} />
-      ${tab === "tools" && html`<${Tools} name=${name} state=${one.state} />`}
+      ${tab === "tools" && html`<${Tools} name=${name} state=${one.state} waits=${review.data?.review?.length > 0} />`}
       ${tab === "check" && html`<${Check} name=${name} reload=${() => { server.reload(); review.reload(); }} />`}
       ${tab === "log" && html`<${Log} name=${name} />`}`}<//>
   <//>`;
@@ -53,10 +53,10 @@ function Facts({ one }) {
   return html`<${Card} label="Facts"><dl class="facts">${facts.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl><//>`;
 }
 
-function Tools({ name, state }) {
+function Tools({ name, state, waits }) {
   const pages = usePages("tools", { server: name, limit: 50 }, "tools", { on: ["tool", "server"] });
   return html`<${Loaded} from=${pages}>${({ tools, total }) => (tools.length ? html`<${ToolRows} tools=${tools} /><${Pager} pages=${pages} total=${total} shown=${tools.length} what="tool" />`
-    : html`<${Empty} title=${state === "starting" ? "It is starting" : "No tools"}>${state === "starting" ? "Its tools show here as soon as it answers." : "It offers none, or none is there for you."}<//>`)}<//>`;
+    : html`<${Empty} title=${state === "starting" ? "It is starting" : "No tools"}>${state === "starting" ? "Its tools show here as soon as it answers." : waits ? "What it offers waits for approval, above." : "It offers none, or none is there for you."}<//>`)}<//>`;
 }
 
 function Check({ name, reload }) {
