@@ -8,7 +8,7 @@ import pytest
 
 from tests.search.tools import TOOLS, filled
 from trunkline.search.bm25 import Bm25Index
-from trunkline.search.text import ToolText
+from trunkline.search.text import ToolText, terms_of
 
 
 @pytest.mark.parametrize(
@@ -195,3 +195,20 @@ def test_the_longest_query_is_answered(query: str) -> None:
     hits = filled(Bm25Index()).search(query)
 
     assert [hit.key for hit in hits] == (["weather/get_forecast"] if "forecast" in query else [])
+
+
+def test_a_word_that_few_tools_have_counts_more_than_one_that_many_have() -> None:
+    index = Bm25Index()
+    for number in range(20):
+        index.add(ToolText(f"s/{number}", f"tool{number}", description="Works on a folder."))
+    index.add(ToolText("s/rare", "one", description="Works on a glacier."))
+    index.add(ToolText("s/common", "two", description="Works on a folder."))
+
+    assert index.search("folder glacier", min_score=0)[0].key == "s/rare"
+
+
+def test_a_word_among_few_others_counts_more_than_among_many() -> None:
+    padding = " ".join(f"sundry{number}" for number in range(60))
+    short, long = (terms_of(ToolText("a", "one", description=f"Glacier {words}")) for words in ("melts", padding))
+
+    assert short.strengths["glacier"] > 1.5 * long.strengths["glacier"]
