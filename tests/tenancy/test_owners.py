@@ -160,6 +160,8 @@ async def test_what_is_wrong_with_a_users_own_server_is_said_by_the_name_that_th
         caller = ModernCaller(opened.url, http, token=key)
         refused = (await caller.call("push")).error["message"]
         shown = (await ana("GET", "servers/git"))[1]["reason"]
+        status, told = await ana("POST", "tools/push/call", {"arguments": {}})
 
+    assert (status, "Server 'git'" in told["error"]["message"], "ana/" in str(told)) == (502, True, False), told
     assert ("Server 'git'" in refused, "ana/" in refused) == (True, False), refused
     assert ("Server 'git'" in shown, "ana/" in shown) == (True, False), shown

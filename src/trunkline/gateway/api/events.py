@@ -16,7 +16,7 @@ from trunkline.gateway.api.calls import shown
 from trunkline.gateway.api.routes import Ask, Given, Route
 from trunkline.gateway.api.status import name_for
 from trunkline.gateway.mcp.stream import Stream
-from trunkline.identity import Scope, owner_of, unit_name
+from trunkline.identity import Scope, in_words_of, owner_of, unit_name
 from trunkline.model import Snapshot, State
 from trunkline.sandbox.history import ProgramChanged
 from trunkline.telemetry.record import CallRecord
@@ -71,6 +71,8 @@ class Events:
             ):
                 continue
             told = {**data, "server": name_for(watcher.scope, server)} if server else data
+            if "reason" in told:
+                told = {**told, "reason": in_words_of(watcher.scope.user, told["reason"])}
             text = msgspec.json.encode({"type": kind, "time": round(time.time(), 3), **told})
             watcher.stream.push(text, droppable=True)
 

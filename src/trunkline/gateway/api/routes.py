@@ -33,7 +33,7 @@ from trunkline.errors import (
 from trunkline.gateway.audit import RequestAudit
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.request import JSON, Headers, Request
-from trunkline.identity import Scope
+from trunkline.identity import Scope, in_words_of
 
 PATH = "/api/v1/"
 PAGE = 100
@@ -186,7 +186,7 @@ class Api:
             status, headers = status_of(error)
             if self._audit is not None:
                 self._audit.refused(request, error, status)
-            request.answer(status, error_body(error), [JSON, *headers])
+            request.answer(status, error_body(error, request.scope.user), [JSON, *headers])
             return
         if given.stream is not None:
             try:
@@ -262,10 +262,11 @@ def status_of(error: TrunklineError) -> tuple[int, Headers]:
             return 500, []
 
 
-def error_body(error: TrunklineError) -> bytes:
-    """An error with its code, for programs, and its words, for people."""
-    told = {"code": code_of(type(error)), "message": error.message, **({"hint": error.hint} if error.hint else {})}
-    return msgspec.json.encode({"error": told})
+def error_body(error: TrunklineError, user: str = "") -> bytes:
+    """An error with its code, for programs, and its words, for people: in those of a user, where it is for one."""
+    said = {"message": error.message, **({"hint": error.hint} if error.hint else {})}
+    words = {name: in_words_of(user, text) for name, text in said.items()}
+    return msgspec.json.encode({"error": {"code": code_of(type(error)), **words}})
 
 
 def code_of(kind: type[TrunklineError]) -> str:

@@ -258,7 +258,7 @@ class _Told:
             try:
                 self._stream.push(encode(await result), event="result")
             except TrunklineError as error:
-                self._stream.push(error_body(error), event="error")
+                self._stream.push(error_body(error, self._request.scope.user), event="error")
         finally:
             self._stream.finish()
         await pump
