@@ -83,6 +83,36 @@ async def test_what_was_not_sent_by_whom_we_asked_is_refused_before_any_request_
     assert len({asked["state"] for asked in one.authorizations}) >= len(WRONG) - 2  # a used one is never offered again
 
 
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "'\"><img src=x onerror=alert(1)>",
+    "javascript:alert(1)//<svg/onload=alert(1)>",
+)
+
+
+@pytest.mark.parametrize("said", HOSTILE)
+async def test_what_an_authorization_server_sends_back_is_text_on_our_page(tmp_path: Path, said: str) -> None:
+    def sent_back(sent: Sent) -> Sent:
+        return {"state": sent["state"], "iss": sent["iss"], "error": said, "error_description": said, "error_uri": said}
+
+    async with (
+        provider(sent_back=sent_back) as one,
+        gateway(tmp_path, server_of(one)) as opened,
+        aiohttp.ClientSession() as http,
+    ):
+        status, page = await sign_in(opened, http)
+        unknown = dict.fromkeys(("code", "state", "iss", "error", "error_description"), said)
+        async with http.get(f"{base_of(opened)}/oauth/callback", params=unknown) as answer:
+            pages, rules = [page, await answer.text()], answer.headers["content-security-policy"]
+
+    assert status >= 400
+    for text in pages:
+        assert said not in text
+        assert not [mark for mark in ("<script", "<img", "<svg") if mark in text]
+    assert "default-src 'none'" in rules
+    assert "unsafe-inline" not in rules.partition("script-src")[2]
+
+
 async def test_a_sign_in_is_used_once(tmp_path: Path) -> None:
     sent: list[Sent] = []
     async with provider() as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
