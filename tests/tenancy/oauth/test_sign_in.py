@@ -101,7 +101,7 @@ async def test_what_an_authorization_server_sends_back_is_text_on_our_page(tmp_p
         aiohttp.ClientSession() as http,
     ):
         status, page = await sign_in(opened, http)
-        unknown = dict.fromkeys(("code", "state", "iss", "error", "error_description"), said)
+        unknown: Sent = dict.fromkeys(("code", "state", "iss", "error", "error_description"), said)
         async with http.get(f"{base_of(opened)}/oauth/callback", params=unknown) as answer:
             pages, rules = [page, await answer.text()], answer.headers["content-security-policy"]
 
