@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import pytest_asyncio
 
 from tests.harness import until
 from tests.sandbox.shop import Shop, shop_hub
-from trunkline import Hub, MCPServerBase, ProgramError, Tool, ToolResult
+from trunkline import Config, Hub, MCPServerBase, ProgramError, Tool, ToolResult
 from trunkline.call.middleware.chain import CallNext, ToolContext
-from trunkline.errors import BusyError, ConfigError, UnknownNameError
+from trunkline.config.records import AuditSection
+from trunkline.config.tenancy import LimitsSection
+from trunkline.errors import BusyError, ConfigError, LimitReachedError, UnknownNameError
 from trunkline.sandbox import pool as pool_module
 from trunkline.workers import in_thread
 
@@ -251,6 +254,22 @@ async def test_one_user_runs_only_so_many_programs_at_once(tmp_path: Path) -> No
 
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
+
+
+async def test_calls_of_a_program_count_and_are_recorded_as_its_users_like_any_other(tmp_path: Path) -> None:
+    config = Config(limits=LimitsSection(calls_per_hour=3), audit=AuditSection(enabled=True))
+    refused = "try:\n    await look(item=9)\nexcept RuntimeError as error:\n    x = str(error)\nx"
+    async with shop_hub(tmp_path, config) as (hub, _):
+        told = await hub.run(f"for i in range(3):\n    await look(item=i)\n{refused}", user="ana")
+        with pytest.raises(LimitReachedError):
+            await hub.call("look", {"item": 1}, user="ana")
+
+    written = "".join(file.read_text() for file in (tmp_path / "audit").rglob("*.jsonl"))
+    calls = [one for line in written.splitlines() if (one := json.loads(line)).get("tool") == "look"]
+    assert "limit" in told.value.lower()
+    assert [bool(one.get("program")) for one in calls] == [True] * 4 + [False], calls
+    assert {one["who"]["user"] for one in calls} == {"ana"}
+    assert len({one["program"] for one in calls[:4]}) == 1
 
 
 async def test_types_are_checked_before_anything_runs_where_that_is_wanted(tmp_path: Path) -> None:
