@@ -12,6 +12,7 @@ from trunkline.cli.main import Commands
 from trunkline.cli.open import config_to_look_at, hint_to_begin, run, running_gateway, started
 from trunkline.config.options import Config
 from trunkline.model import Kind, Listing, ServerView, State
+from trunkline.storage.files import STORE
 
 if TYPE_CHECKING:
     from trunkline.cli.running import Running
@@ -101,6 +102,8 @@ def _list(options: argparse.Namespace) -> int:
 
 def _held(config: Config) -> dict[str, dict[str, str]]:
     """What is held back of each server, with why, as it was seen last."""
+    if not (config.store.url or (config.home / STORE).exists() or (config.home / "pins").is_dir()):
+        return {}  # nothing was ever agreed to, and whoever could tell takes long to load
     from trunkline.control.pin_store import held_back
     from trunkline.errors import StoreError
 

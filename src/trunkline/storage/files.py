@@ -14,6 +14,9 @@ from trunkline.errors import ConfigError
 
 log = logging.getLogger("trunkline")
 
+STORE = "trunkline.db"
+"""The embedded store's file in the home folder."""
+
 
 def replace_file(
     path: Path,

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from trunkline.errors import ConfigError, StoreError
 from trunkline.storage.engine import Engine, Row, Session, Value
-from trunkline.storage.files import write_private
+from trunkline.storage.files import STORE, write_private
 from trunkline.storage.postgres import open_postgres
 from trunkline.storage.schema import migrate
 from trunkline.storage.sqlite import SqliteEngine, open_sqlite
@@ -50,7 +50,7 @@ class Place:
 def place_of(url: str, home: Path) -> Place:
     """Where an address leads; without one, into a file in the home folder."""
     if not url:
-        return Place("", home / "trunkline.db")
+        return Place("", home / STORE)
     if url.startswith("sqlite:///"):
         return Place(url, Path(url.removeprefix("sqlite:///")).expanduser())
     if re.match(r"postgres(ql)?://", url):

@@ -98,8 +98,6 @@ class CallRecord(msgspec.Struct):  # one is made for each call, and a dataclass 
     span: Trace | None = None
     """What else is known of it where it is traced."""
     path: Sequence[Step] = ()
-    audited: bool = False
-    """The tool is marked: its calls must be in the audit."""
 
 
 class Running(msgspec.Struct):
@@ -282,7 +280,6 @@ def _begun(call: Call) -> CallRecord:
         entry.name if entry is not None and call.method == "tools/call" else "",
         listed,
         cost=(entry.annotations.cost_hint or 0.0) if entry is not None else 0.0,
-        audited=entry is not None and entry.annotations.audit_required is True,
     )
 
 

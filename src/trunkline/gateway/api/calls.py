@@ -36,7 +36,7 @@ class ShownStep(TypedDict):
     seconds: float
 
 
-_INSIDE = ("person", "listed", "digest", "span", "audited", "path")
+_INSIDE = ("person", "listed", "digest", "span", "path")
 """What of a record is nobody's, or shown in another form."""
 _FIELDS = {one.name: one.type for one in msgspec.structs.fields(CallRecord) if one.name not in _INSIDE}
 
