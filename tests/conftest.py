@@ -108,8 +108,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Tests wait for a good part of their time: three workers keep two cores busy."""
-    return max(2, len(os.sched_getaffinity(0)) * 3 // 2) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 2)
+    """Tests wait for a good part of their time: four workers keep two cores busy."""
+    return len(os.sched_getaffinity(0)) * 2 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 2)
 
 
 def pytest_unconfigure() -> None:
