@@ -54,13 +54,14 @@ async def all_tried(http: aiohttp.ClientSession, url: str, **headers: str) -> No
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """Every process below this one, but for the fork server of the tests, which is nobody's server."""
-    return [process for process in psutil.Process(pid).children(recursive=True) if not is_fork_server(process)]
+    """Every process below this one, but for what tests of this worker share, which is nobody's server."""
+    return [process for process in psutil.Process(pid).children(recursive=True) if not is_shared(process)]
 
 
-def is_fork_server(process: psutil.Process) -> bool:
+def is_shared(process: psutil.Process) -> bool:
+    """Whether it is the fork server of the tests, or of the database that some of them use."""
     try:
-        return str(FORK_SERVER) in process.cmdline()
+        return process.name() == "postgres" or str(FORK_SERVER) in process.cmdline()
     except psutil.NoSuchProcess:
         return False
 

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import psutil
 import pytest
 
-from tests.faults.scene import living
+from tests.faults.scene import descendants, living
 from tests.harness import LegacyCaller, ModernCaller, faulty, faulty_http, gateway, make_config, until
 from trunkline.gateway.serve import open_gateway
 
@@ -33,7 +32,7 @@ class Held:
 
 
 def held() -> Held:
-    children = living(psutil.Process().children(recursive=True))
+    children = living(descendants(os.getpid()))
     return Held(len(os.listdir("/proc/self/fd")), len(children), len(asyncio.all_tasks()))
 
 

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
+from tests.faults.scene import descendants
 from tests.harness import faulty_http
 from tests.install.manifests.samples import PLUGIN, npm, plugin_folder, remote
 from trunkline.config.options import Config
@@ -383,13 +383,13 @@ async def test_a_plugin_is_really_read_to_the_last_page_and_leaves_no_process(
     sources = Sources()
     sources.register("echo", folder=folder, environment={"KEY": "v"})
     agree(sources, "echo")
-    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    before = {child.pid for child in descendants(os.getpid())}
 
     found = [await sources.refresh("echo") for _ in range(3)]
 
     assert found[0].discovered == found[0].created > 1
     assert [one.unchanged for one in found[1:]] == [True, True]
-    assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
+    assert {child.pid for child in descendants(os.getpid())} <= before
 
 
 async def test_two_remotes_are_told_apart(tmp_path: Path) -> None:
