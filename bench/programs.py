@@ -1,12 +1,13 @@
 """What programs over tools save: 20 jobs on real servers, solved step by step and as one program; and what they cost.
 
-    python bench/programs.py [--only jobs|waiting|ending|exits|bombs]
+    python bench/programs.py [--only jobs|waiting|ending|exits|bombs|beside]
 
-The servers of the jobs are those of `make test` (files, memory, git, time); without them there are none. Step by step,
+The servers of the jobs are those of `make test` (files, memory, git, sqlite); without them there are none. Step by step,
 a model writes the arguments of each call and reads its result; with a program it writes the program and reads its value.
 The CPU is that of this process, where the hub is. `waiting`: what programs hold while people think. `ending`: how soon
 tools and servers hear that nobody waits any more. `exits`: how processes end that ran programs. `bombs`: how long calls
-take beside programs that eat memory and time.
+take beside programs that eat memory and time. `beside`: the same beside programs that compute on every core, in short
+windows in turn with windows in which those are stopped, so that whatever else the machine does is in both.
 """
 
 # ruff: noqa: E501 - programs are as long as they are
@@ -19,6 +20,8 @@ import dataclasses
 import gc
 import json
 import os
+import signal
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -27,6 +30,7 @@ import textwrap
 import time
 import tracemalloc
 from collections.abc import Awaitable, Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +43,6 @@ TOOLS = ROOT / ".tools"
 SMALLEST = os.environ.get("BENCH") == "smallest"
 Json = dict[str, Any]
 
-READ = "(await files__read_text_file(path=f'{folder}/%s'))['content']"
 EACH = """
 import asyncio
 async def one(n):
@@ -47,58 +50,77 @@ async def one(n):
 texts = await asyncio.gather(*[one(n) for n in range(8)])
 """
 GRAPH = "graph = await memory__read_graph()\n"
-LOG = "log = await git__git_log(repo_path=repo, max_count=40)\n"
-COMMITS = LOG + 'hashes = re.findall(r"Commit: \'?([0-9a-f]{40})", str(log))\n'
+LOG = "import re\nlog = str(await git__git_log(repo_path=repo, max_count=40))\n"
+SHOWN = (
+    LOG
+    + 'shown = [str(await git__git_show(repo_path=repo, revision=h)) for h in re.findall(r"Commit: \'?([0-9a-f]{40})", log)[:8]]\n'
+)
+ROWS = """
+import json
+async def rows(query):
+    return json.loads((await sqlite__read_query(query=query)).replace("'", '"'))
+"""
 JOBS: dict[str, str] = {
     "errors in all logs": EACH + "result = sum(text.count('ERROR') for text in texts)",
     "the slowest request": EACH
     + "import re\nresult = max(int(n) for text in texts for n in re.findall(r'took (\\d+) ms', text))",
-    "average time": EACH
-    + "import re\nfound = [int(n) for t in texts for n in re.findall(r'took (\\d+) ms', t)]\nresult = sum(found) // len(found)",
     "users who saw errors": EACH
     + "result = sorted({line.split()[1] for t in texts for line in t.splitlines() if 'ERROR' in line})[:10]",
-    "the log with most errors": EACH + "result = max(range(8), key=lambda n: texts[n].count('ERROR'))",
-    "lines of all logs": EACH + "result = [len(text.splitlines()) for text in texts]",
     "first error of each log": EACH
     + "result = [([line for line in t.splitlines() if 'ERROR' in line] + [''])[0][:40] for t in texts]",
-    "a report of two logs": f"a, b = {READ % 'log0.txt'}, {READ % 'log1.txt'}\n"
-    "result = {'a': a.count('WARN'), 'b': b.count('WARN')}",
-    "which logs mention user7": EACH + "result = [n for n in range(8) if 'user7 ' in texts[n]]",
     "write a summary": EACH
     + "said = str(sum(t.count('WARN') for t in texts))\nawait files__write_file(path=f'{folder}/said.txt', content=said)\n"
     "result = (await files__read_text_file(path=f'{folder}/said.txt'))['content']",
     "who manages most people": GRAPH
     + "counts = {}\nfor r in graph['relations']:\n    counts[r['to']] = counts.get(r['to'], 0) + 1\n"
-    "result = max(sorted(counts), key=lambda n: counts[n])",
-    "people of a team": GRAPH
-    + "result = sorted(e['name'] for e in graph['entities'] if 'team 3' in ' '.join(e['observations']))",
-    "kinds of things": GRAPH
-    + "counts = {}\nfor e in graph['entities']:\n    counts[e['entityType']] = counts.get(e['entityType'], 0) + 1\n"
-    "result = counts",
+    "best = max(sorted(counts), key=lambda n: counts[n])\n"
+    "result = (await memory__open_nodes(names=[best]))['entities'][0]['observations']",
+    "how large each team is": "import asyncio\n"
+    "found = await asyncio.gather(*[memory__search_nodes(query=f'team {n}') for n in range(6)])\n"
+    "result = [len(one['entities']) for one in found]",
     "people without a manager": GRAPH
-    + "managed = {r['from'] for r in graph['relations']}\nresult = sorted(e['name'] for e in graph['entities'] if e['name'] not in managed)[:5]",
-    "commits by author": LOG
-    + 'import re\nnames = re.findall(r"Author: .*?(ana|bob|eve)", str(log))\nresult = {n: names.count(n) for n in sorted(set(names))}',
-    "how many commits fix something": LOG + "result = str(log).count('Fix ')",
-    "lines added by the last commits": "import re\n"
-    + COMMITS
-    + "total = 0\nfor h in hashes[:6]:\n    shown = str(await git__git_show(repo_path=repo, revision=h))\n"
-    "    total += len(re.findall(r'\\n\\+[^+]', shown.replace('\\\\n', '\\n')))\nresult = total",
-    "commits that touch a file": "import re\n"
-    + COMMITS
-    + "result = 0\nfor h in hashes[:8]:\n    result += 'b/file3.txt' in str(await git__git_show(repo_path=repo, revision=h))",
-    "a time in four cities": "import asyncio\n"
-    "async def at(zone):\n    found = await time__convert_time(source_timezone='UTC', time='12:00', target_timezone=zone)\n"
-    "    return found['target']['datetime'][11:16]\n"
-    "result = await asyncio.gather(*[at(z) for z in ('Asia/Tokyo', 'Asia/Kolkata', 'Africa/Nairobi', 'Asia/Dubai')])",
+    + "managed = {r['from'] for r in graph['relations']}\nfree = sorted(e['name'] for e in graph['entities'] if e['name'] not in managed)\n"
+    "result = [e['entityType'] for e in (await memory__open_nodes(names=free))['entities']]",
+    "note what was found": GRAPH + "robots = [e['name'] for e in graph['entities'] if e['entityType'] == 'robot']\n"
+    "await memory__add_observations(observations=[{'entityName': 'user1', 'contents': [f'knows {len(robots)} robots']}])\n"
+    "result = (await memory__open_nodes(names=['user1']))['entities'][0]['observations']",
+    "commits by author": SHOWN
+    + 'names = re.findall(r"Author: .*?(ana|bob|eve)", " ".join(shown))\nresult = {n: names.count(n) for n in sorted(set(names))}',
+    "lines added by the last commits": SHOWN
+    + "result = sum(len(re.findall(r'\\n\\+[^+]', one.replace('\\\\n', '\\n'))) for one in shown)",
+    "commits that touch a file": SHOWN + "result = sum('b/file3.txt' in one for one in shown)",
+    "what fixes touch": SHOWN
+    + "result = sorted({name for one in shown if 'Fix ' in one for name in re.findall(r'b/(file\\d)', one)})",
+    "how large each table is": ROWS
+    + "tables = [t['name'] for t in json.loads((await sqlite__list_tables()).replace(\"'\", '\"'))]\n"
+    "result = {t: [(await rows(f'SELECT count(*) AS n FROM {t}'))[0]['n'], str(await sqlite__describe_table(table_name=t)).count('cid')] for t in sorted(tables)}",
+    "what was ordered in each month": ROWS
+    + "import asyncio\nmonths = await asyncio.gather(*[rows(f\"SELECT * FROM orders WHERE day LIKE '2026-{m:02}-%'\") for m in range(1, 7)])\n"
+    "result = [sum(o['price'] * o['number'] for o in one) for one in months]",
+    "what to buy again": ROWS
+    + "orders, items = await rows('SELECT * FROM orders'), await rows('SELECT * FROM items')\n"
+    "gone = {}\nfor o in orders:\n    gone[o['item']] = gone.get(o['item'], 0) + o['number']\n"
+    "result = sorted(i['name'] for i in items if gone.get(i['name'], 0) > i['stock'])",
+    "what a team spends": ROWS
+    + "team = [e['name'] for e in (await memory__search_nodes(query='team 3'))['entities']]\n"
+    "result = sum([o['price'] for name in team for o in await rows(f\"SELECT * FROM orders WHERE user = '{name}'\")])",
+    "what those spent who saw errors": EACH
+    + ROWS
+    + "names = {line.split()[1] for t in texts for line in t.splitlines() if 'ERROR' in line}\n"
+    "result = sum(o['price'] for o in await rows('SELECT * FROM orders') if o['user'] in names)",
+    "errors as a table": EACH + ROWS + "seen = {}\nfor t in texts:\n    for line in t.splitlines():\n"
+    "        if 'ERROR' in line:\n            seen[line.split()[1]] = seen.get(line.split()[1], 0) + 1\n"
+    "await sqlite__create_table(query='CREATE TABLE IF NOT EXISTS errors (user TEXT PRIMARY KEY, seen INTEGER)')\n"
+    "values = ', '.join(f\"('{name}', {n})\" for name, n in sorted(seen.items()))\n"
+    "await sqlite__write_query(query=f'INSERT OR REPLACE INTO errors VALUES {values}')\n"
+    "result = await rows('SELECT user, seen FROM errors ORDER BY seen DESC, user LIMIT 3')",
     "logs against the graph": EACH + GRAPH + "names = {e['name'] for e in graph['entities']}\n"
     "result = sorted({line.split()[1] for t in texts for line in t.splitlines() if 'ERROR' in line} & names)[:5]",
 }
 
 
-def furnish(home: Path) -> tuple[Path, Path]:
-    """Logs, a graph of people, and a repository."""
-    folder, repo = home / "logs", home / "repo"
+def furnish(home: Path, folder: Path, repo: Path) -> None:
+    """Logs, a graph of people, a repository, and a database."""
     for path in (folder, repo):
         path.mkdir()
     for n in range(8):
@@ -128,18 +150,36 @@ def furnish(home: Path) -> tuple[Path, Path]:
         subprocess.run([*git, "add", "."], check=True)
         said = f"{('Fix', 'Add')[at % 2]} thing {at}"
         subprocess.run([*git, "-c", f"user.name={('ana', 'bob', 'eve')[at % 3]}", "commit", "-qm", said], check=True)
-    return folder, repo
+    with closing(sqlite3.connect(home / "shop.db")) as shop, shop:
+        shop.execute("CREATE TABLE items (name TEXT PRIMARY KEY, stock INTEGER)")
+        shop.execute(
+            "CREATE TABLE orders (id INTEGER PRIMARY KEY, user TEXT, item TEXT, number INTEGER, price INTEGER, day TEXT)"
+        )
+        shop.executemany("INSERT INTO items VALUES (?, ?)", [(f"item{at}", at * 5) for at in range(12)])
+        ordered = [
+            (
+                at,
+                f"user{at * 7 % 60}",
+                f"item{at % 12}",
+                1 + at % 3,
+                5 + at * 11 % 90,
+                f"2026-{1 + at % 6:02}-{1 + at % 28:02}",
+            )
+            for at in range(150)
+        ]
+        shop.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?, ?)", ordered)
 
 
 def servers(home: Path, folder: Path, repo: Path) -> dict[str, ServerSpec]:
     node, python = TOOLS / "node_modules" / ".bin", TOOLS / "servers" / "bin"
+    sqlite = TOOLS / "legacy" / "bin" / "mcp-server-sqlite"
     return {
         "files": ServerSpec("files", command=str(node / "mcp-server-filesystem"), args=(str(folder),)),
         "memory": ServerSpec(
             "memory", command=str(node / "mcp-server-memory"), env={"MEMORY_FILE_PATH": str(home / "memory.json")}
         ),
         "git": ServerSpec("git", command=str(python / "mcp-server-git"), args=("--repository", str(repo))),
-        "time": ServerSpec("time", command=str(python / "mcp-server-time")),
+        "sqlite": ServerSpec("sqlite", command=str(sqlite), args=("--db-path", str(home / "shop.db"))),
     }
 
 
@@ -169,7 +209,7 @@ class Steps:
         return await space["job"]()
 
 
-PARTS = ("jobs", "waiting", "ending", "exits", "bombs")
+PARTS = ("jobs", "waiting", "ending", "exits", "bombs", "beside")
 
 
 def main() -> None:
@@ -183,11 +223,13 @@ def main() -> None:
 
 async def show_real(home: Path) -> None:
     """The jobs, and what one program costs."""
-    if not (TOOLS / "node.done").exists() or not (TOOLS / "servers.done").exists():
+    folder, repo = home / "logs", home / "repo"
+    specs = servers(home, folder, repo)
+    if not all(Path(spec.command).exists() for spec in specs.values()):  # noqa: ASYNC240 - nobody else waits here
         print("0 jobs: the servers are not installed (`make test` does that)")
         return
-    folder, repo = furnish(home)
-    config = dataclasses.replace(Config(), servers=servers(home, folder, repo), home=home / "home")
+    furnish(home, folder, repo)
+    config = dataclasses.replace(Config(), servers=specs, home=home / "home")
     async with open_hub(config) as hub:
         await hub.relay.ready(60)
         await show_jobs(hub, f"folder = {str(folder)!r}\nrepo = {str(repo)!r}\n")
@@ -204,7 +246,7 @@ async def show_jobs(hub: Hub, given: str) -> None:
         code = f"{given}{job}\nresult"
         ran = await hub.run(code)
         assert ran.value == json.loads(json.dumps(answer)), (name, ran.value, answer)
-        assert ran.calls == steps.calls, name
+        assert ran.calls == steps.calls > 1, name
         program = estimated(json.dumps({"code": code})) + estimated(json.dumps(ran.value))
         whole = steps.tokens + estimated(json.dumps(answer))
         saved.append(1 - program / whole)
@@ -400,7 +442,7 @@ async def show_bombs(home: Path) -> None:
         "while True:\n    pass",
     )
     many = 4 if SMALLEST else 40
-    limits = ProgramsSection(running_per_user=many, compute=2.0)
+    limits = ProgramsSection(running_per_user=many, compute=0.2 if SMALLEST else 2.0)
     async with open_hub(Config(home=home, programs=limits)) as hub:
         await hub.mount(Shop().server)
         await hub.run("1")
@@ -426,6 +468,45 @@ async def show_bombs(home: Path) -> None:
         )
 
 
+async def show_beside(home: Path) -> None:
+    """Calls in the pace of somebody who works, while programs compute and while they are stopped, in turn."""
+    seconds = 1 if SMALLEST else 20
+    limits = ProgramsSection(compute=600.0, timeout=600.0)
+    async with open_hub(Config(home=home, programs=limits)) as hub:
+        await hub.mount(Shop().server)
+        await hub.run("1")
+        running = [
+            asyncio.ensure_future(hub.run("while True:\n    pass")) for _ in range(hub.relay.programs.pool.processes)
+        ]
+        await asyncio.sleep(2)
+        stopped: list[float] = []
+        beside: list[float] = []
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            for times, number in ((stopped, signal.SIGSTOP), (beside, signal.SIGCONT)):
+                signal_below(os.getpid(), number)
+                window = time.monotonic() + 0.3
+                while time.monotonic() < window:
+                    times.append(await timed_call(hub))
+        for one in running:
+            one.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+    stopped.sort()
+    beside.sort()
+    shares = {"median": 0.5, "p90": 0.9, "p99": 0.99}
+    ratios = {name: beside[int(len(beside) * at)] / stopped[int(len(stopped) * at)] for name, at in shares.items()}
+    print(f"calls beside {len(running)} programs that compute:", ", ".join(f"{n} {r:.2f} x" for n, r in ratios.items()))
+
+
+def signal_below(process: int, number: int) -> None:
+    """Send a signal to every process that one started, and to theirs."""
+    for task in Path(f"/proc/{process}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # threads and processes end
+            for child in map(int, (task / "children").read_text().split()):
+                os.kill(child, number)
+                signal_below(child, number)
+
+
 async def timed_call(hub: Hub) -> float:
     start = time.perf_counter()
     await hub.call("look", {"item": 1})
@@ -439,7 +520,14 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-SHOWS = {"jobs": show_real, "waiting": show_waiting, "ending": show_ending, "exits": show_exits, "bombs": show_bombs}
+SHOWS = {
+    "jobs": show_real,
+    "waiting": show_waiting,
+    "ending": show_ending,
+    "exits": show_exits,
+    "bombs": show_bombs,
+    "beside": show_beside,
+}
 
 if __name__ == "__main__":
     main()

@@ -11,6 +11,7 @@ CPU = [
     "try:\n    pass\nfinally:\n    while True:\n        pass",
     "sum(range(10**11))",
     "import math\nmath.factorial(10**7)",
+    "import math\nmath.comb(10**6, 5 * 10**5)",
     "x = 3\nfor i in range(40):\n    x = x * x",
     "def f(n):\n    return n if n < 2 else f(n - 1) + f(n - 2)\nf(60)",
     "all(x >= 0 for x in range(10**12))",
@@ -48,6 +49,9 @@ MEMORY = [
     "import itertools\nlist(itertools.product(range(100), repeat=10))",
     "import itertools\nlist(itertools.permutations(range(12)))",
     "int('9' * 10**7) ** 100",
+    "'x' * 50_000_000",
+    "raise ValueError('x' * 50_000_000)",
+    "x = 1 #" + "y" * 20_000_000,
     "repr([['x' * 1000] * 1000] * 1000)",
     "import json\njson.dumps([['x' * 1000] * 1000] * 1000)",
     "import re\n[m for m in re.finditer('', 'x' * 10**8)]",
@@ -70,6 +74,7 @@ STACK = [
     "x" + ".a" * 20000,
     "lambda: " * 10000 + "1",
     "not " * 20000 + "True",
+    "f'{" * 20000 + "1" + "}'" * 20000,
     "class A:\n    def __repr__(self):\n        return repr(self)\nrepr(A())",
     "class A:\n    def __eq__(self, other):\n        return self == other\nA() == A()",
     "import functools\n@functools.lru_cache\ndef f(n):\n    return f(n + 1)\nf(0)",
@@ -152,6 +157,9 @@ FLOODS = [
     "while True:\n    print()",
     "import asyncio\nawait asyncio.sleep(10**9)",
     "import asyncio\nwhile True:\n    await asyncio.sleep(0)",
+    "import asyncio\nasync def f():\n    while True:\n        await asyncio.sleep(0)\n"
+    "try:\n    await f()\nexcept BaseException:\n    pass\n'it went on'",
+    "import asyncio\nawait asyncio.gather(*[asyncio.sleep(0) for i in range(100_000)])",
     "'x' * 5_000_000",
     "[0] * 500_000",
     "{str(i): i for i in range(100_000)}",
@@ -160,6 +168,32 @@ FLOODS = [
     "await look(item='x' * 10**7)",
     "await look(item=10**5000)",
     "await say_it(text='x' * 8_000_000)",
+]
+
+SENT = [
+    "'x' * 30_000_000",
+    "'x' * 29_000_000 + '\U0001f600'",
+    "'\\0' * 30_000_000",
+    "x = []\nfor i in range(25):\n    x = [x, x]\nx",
+    "x = ()\nfor i in range(60):\n    x = (x, x, x)\nx",
+    "x = {}\nfor i in range(60):\n    x = {'a': x, 'b': x}\nx",
+    "x = 'x' * 1_000_000\n[x] * 10_000",
+    "x = 'x' * 1_000_000\n{i: x for i in range(10_000)}",
+    "class A:\n    pass\nx = A()\nfor i in range(60):\n    y = A()\n    y.a, y.b = x, x\n    x = y\nx",
+    "[None] * 3_000_000",
+    "raise ValueError('x' * 30_000_000)",
+    "raise ValueError(*['x' * 1_000_000] * 25)",
+    "print('x' * 30_000_000)",
+    "await say_it(text='x' * 30_000_000)",
+    "await say_it(**{'x' * 30_000_000: 1})",
+    "x = []\nfor i in range(60):\n    x = [x, x]\nawait say_it(text=x)",
+    "import asyncio\nx = 'x' * 1_000_000\nawait asyncio.gather(*[say_it(text=x) for i in range(20)])",
+    "import asyncio\nawait asyncio.sleep('1' * 30_000_000)",
+    "import asyncio\nawait asyncio.sleep(10**5000)",
+    "eval('x' * 10_000_000)",
+    "await eval('x' * 10_000_000 + '()')",
+    "await say_it(text=b'x' * 30_000_000)",
+    "x = 'x' * 30_000_000\nawait buy(item=1)\nlen(x)",
 ]
 
 SECRETS = [
@@ -177,6 +211,7 @@ KINDS = {
     "introspection": INTROSPECTION,
     "outside": OUTSIDE,
     "floods": FLOODS,
+    "sent": SENT,
     "secrets": SECRETS,
 }
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from tests.sandbox.hostile import HARMLESS, KINDS, SECRET
+from tests.sandbox.hostile import HARMLESS, KINDS, SECRET, SENT
 from tests.sandbox.shop import Shop, shop_hub
 from trunkline import Config, GatewayConfig, Hub, ProgramError, ProgramResult, Tool, ToolResult
 from trunkline.call.middleware.chain import CallNext, ToolContext
@@ -22,6 +23,8 @@ Scene = tuple[Hub, Shop]
 TOGETHER = 4
 FORBIDDEN = re.compile(rf"{SECRET}|uid=\d|root:x:|/usr/|site-packages|<frame|<class 'os|<module 'os")
 LONGEST = 5_000
+MORE = 64 * 2**20
+"""Bytes by which the gateway may grow, whatever programs do."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -81,8 +84,10 @@ async def each(hub: Hub, codes: list[str]) -> dict[str, ProgramResult | ProgramE
 @pytest.mark.parametrize("kind", KINDS)
 async def test_every_hostile_program_ends_with_an_error_that_says_nothing_secret(scene: Scene, kind: str) -> None:
     hub, shop = scene
+    await hub.run("1")
 
-    ends = await each(hub, KINDS[kind])
+    with watched() as grown:
+        ends = await each(hub, KINDS[kind])
 
     told = {code: said(end) for code, end in ends.items()}
     ran = [code for code, end in ends.items() if isinstance(end, ProgramResult)]
@@ -92,6 +97,7 @@ async def test_every_hostile_program_ends_with_an_error_that_says_nothing_secret
     assert [code for code in ran if code not in HARMLESS] == []
     assert (await hub.run("(await look(item=2))['price']")).value == 20
     assert shop.bought == []
+    assert grown() <= MORE
 
 
 async def test_what_code_of_ours_raised_is_not_told_to_a_program(scene: Scene) -> None:
@@ -102,22 +108,51 @@ async def test_what_code_of_ours_raised_is_not_told_to_a_program(scene: Scene) -
     assert SECRET not in str(told.value)
 
 
+async def test_large_values_of_many_programs_at_once_are_never_the_gateways(tmp_path: Path) -> None:
+    async with open_scene(tmp_path, running_per_user=40, memory=2**26, compute=5.0, timeout=60.0) as (hub, _):
+        await asyncio.gather(*(hub.run("1") for _ in range(4)))
+        with watched() as grown:
+            ends = await asyncio.gather(*(outcome(hub, code) for code in SENT[:16]))
+
+    assert [said(end) for end in ends if isinstance(end, ProgramResult)] == []
+    assert grown() <= MORE // 4
+
+
 async def test_forty_memory_bombs_at_once_leave_the_gateway_and_its_callers_alone(tmp_path: Path) -> None:
     bombs = ["x = []\nwhile True:\n    x.append('y' * 100_000)", "'x' * 10**10", "x = 'x'\nwhile True:\n    x += x"]
     async with open_scene(tmp_path, running_per_user=40, memory=2**26, compute=2.0, timeout=60.0) as (hub, _):
         await hub.run("1")
-        before, answered = memory(), 0
-        running = [asyncio.ensure_future(outcome(hub, bombs[at % len(bombs)])) for at in range(40)]
-        most = before
-        while not all(one.done() for one in running):
-            answered += (await hub.call("look", {"item": 1})).structured == {"item": 1, "price": 10}
-            most = max(most, memory())
-            await asyncio.sleep(0)
+        answered = 0
+        with watched() as grown:
+            running = [asyncio.ensure_future(outcome(hub, bombs[at % len(bombs)])) for at in range(40)]
+            while not all(one.done() for one in running):
+                answered += (await hub.call("look", {"item": 1})).structured == {"item": 1, "price": 10}
+                await asyncio.sleep(0)
         ends = await asyncio.gather(*running)
 
     assert [said(end) for end in ends if isinstance(end, ProgramResult)] == []
     assert answered > 40
-    assert most - before <= 64 * 2**20
+    assert grown() <= MORE
+
+
+@contextmanager
+def watched() -> Generator[Callable[[], int]]:
+    """Tells by how many bytes this process grew at most."""
+    before = most = memory()
+    over = threading.Event()
+
+    def look() -> None:
+        nonlocal most
+        while not over.wait(0.002):
+            most = max(most, memory())
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield lambda: most - before
+    finally:
+        over.set()
+        looking.join()
 
 
 def memory() -> int:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -11,14 +14,15 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.harness import until
+from tests.harness import faulty, make_config, until
 from tests.sandbox.shop import Shop, shop_hub
-from trunkline import Config, Hub, MCPServerBase, ProgramError, Tool, ToolResult
+from trunkline import Config, Hub, MCPServerBase, ProgramError, Tool, ToolResult, open_hub
 from trunkline.call.middleware.chain import CallNext, ToolContext
 from trunkline.config.records import AuditSection
 from trunkline.config.tenancy import LimitsSection
 from trunkline.errors import BusyError, ConfigError, LimitReachedError, UnknownNameError
 from trunkline.sandbox import pool as pool_module
+from trunkline.sandbox.messages import raised
 from trunkline.workers import in_thread
 
 Scene = tuple[Hub, Shop]
@@ -90,6 +94,12 @@ async def test_a_result_says_what_was_printed_how_many_calls_were_made_and_how_l
         ("for i in range(99):\n    await look(item=i)", 0, "more than 20 calls"),
         ("while True:\n    print('x' * 999)", 0, "printed more than"),
         ("'x' * 2_000_000", 0, "bytes of JSON"),
+        (
+            "import asyncio\nasync def f():\n    while True:\n        await asyncio.sleep(0)\n"
+            "try:\n    await f()\nexcept BaseException:\n    pass\n'it went on'",
+            4,
+            "stopped too often",
+        ),
     ],
 )
 async def test_an_error_names_the_line_and_says_what_to_write_instead(
@@ -100,6 +110,15 @@ async def test_an_error_names_the_line_and_says_what_to_write_instead(
 
     assert words in str(raised.value)
     assert raised.value.line == line
+
+
+async def test_half_of_a_character_is_refused_in_a_program(scene: Scene) -> None:
+    with pytest.raises(ProgramError, match="half of a character"):
+        await scene[0].run("'\ud83d'")
+
+
+async def test_half_of_a_character_is_replaced_in_what_a_call_raises() -> None:
+    assert raised("RuntimeError", "half \ud83d").message == "half ?"
 
 
 async def test_what_was_printed_before_a_failure_is_not_lost(scene: Scene) -> None:
@@ -190,15 +209,6 @@ async def test_a_program_whose_task_somebody_else_cancels_failed_and_did_not_can
         await running
 
 
-async def test_a_worker_that_does_not_start_is_an_error_with_a_hint(tmp_path: Path) -> None:
-    async with shop_hub(tmp_path, processes=1) as (hub, _):
-        launcher = (await hub.relay.programs.pool.check()).launcher
-        launcher.write_text("#!/bin/sh\nexit 3\n")
-
-        with pytest.raises(ProgramError, match="Its sandbox failed"):
-            await hub.run("1")
-
-
 async def test_nothing_of_one_program_is_there_for_the_next_in_the_same_worker(tmp_path: Path) -> None:
     async with shop_hub(tmp_path, processes=1) as (hub, _):
         await hub.run("left = 5")
@@ -207,17 +217,151 @@ async def test_nothing_of_one_program_is_there_for_the_next_in_the_same_worker(t
             await hub.run("left")
 
 
-async def test_a_worker_that_is_killed_fails_its_program_and_another_takes_its_place(tmp_path: Path) -> None:
+@pytest.mark.parametrize("does", ["while True:\n    pass", "import asyncio\nawait asyncio.sleep(50)"])
+@pytest.mark.parametrize("left", [True, False])
+async def test_a_hub_closes_whatever_its_programs_do_and_while_they_are_being_ended(
+    tmp_path: Path, does: str, *, left: bool
+) -> None:
+    async with shop_hub(tmp_path, processes=1, compute=30.0) as (hub, _):
+        running = asyncio.ensure_future(hub.run(f"print('go')\n{does}"))
+        await until(lambda: [one for one in hub.relay.programs.running() if one.run.printed], 20)
+        if left:
+            running.cancel()
+            for _ in range(5):
+                await asyncio.sleep(0)  # it is in the middle of its end
+
+    [ended] = await asyncio.gather(running, return_exceptions=True)
+
+    assert isinstance(ended, ProgramError | asyncio.CancelledError)
+
+
+SPINS = """
+import asyncio
+async def spin():
+    await look(item=1)
+    print('go')
+    while True:
+        pass
+await asyncio.gather(wait(), spin())
+"""
+
+
+async def test_tools_are_let_go_at_once_also_where_a_worker_does_not_answer(tmp_path: Path) -> None:
+    async with shop_hub(tmp_path, processes=1, compute=30.0) as (hub, shop):
+        running = asyncio.ensure_future(hub.run(SPINS))
+        await until(lambda: [one for one in hub.relay.programs.running() if one.run.printed], 20)
+        os.kill(keeper_of(hub), signal.SIGSTOP)
+
+        running.cancel()
+
+        await asyncio.wait_for(shop.left.wait(), 5)
+        assert hub.relay.programs.pool.busy == 1  # what is waited for is the worker, and not before the tools
+        await asyncio.gather(running, return_exceptions=True)
+        assert (await hub.run("1 + 1")).value == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found by /proc")
+async def test_keepers_and_workers_know_nothing_of_our_environment_and_come_after_us(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY_OF_OURS", "canary-5f20")
+    async with shop_hub(tmp_path, processes=1) as (hub, shop):
+        running = asyncio.ensure_future(hub.run("await wait()"))
+        await asyncio.wait_for(shop.begun.wait(), 10)
+        family = [keeper_of(hub), _child(keeper_of(hub))]
+
+        said = "".join(_read(f"/proc/{one}/{file}") for one in family for file in ("environ", "cmdline"))
+        places = [os.getpriority(os.PRIO_PROCESS, one) for one in family]
+        sessions = [os.getsid(one) for one in family]
+
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert "canary" not in said
+    assert min(places) > os.getpriority(os.PRIO_PROCESS, 0)
+    assert [os.getsid(0) in sessions, len(set(sessions))] == [False, 1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found by /proc")
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_worker_that_is_killed_with_its_keeper_or_alone_fails_its_program_and_another_takes_its_place(
+    tmp_path: Path, *, whole: bool
+) -> None:
     async with shop_hub(tmp_path, processes=1, compute=30.0) as (hub, _):
         running = asyncio.ensure_future(hub.run("print('go')\nwhile True:\n    pass"))
         await until(lambda: [one for one in hub.relay.programs.running() if one.run.printed], 20)
 
-        for session in tuple(hub.relay.programs.pool._sessions):  # pyright: ignore[reportPrivateUsage] - as a kernel would
-            session.kill()
+        os.kill(keeper_of(hub) if whole else _child(keeper_of(hub)), signal.SIGKILL)
 
         with pytest.raises(ProgramError, match="sandbox was ended"):
             await running
         assert (await hub.run("1 + 1")).value == 2
+
+
+async def test_a_keeper_that_was_killed_while_nobody_needed_it_is_replaced(tmp_path: Path) -> None:
+    async with shop_hub(tmp_path, processes=1) as (hub, _):
+        await hub.run("1")
+        [keeper] = hub.relay.programs.pool._idle  # pyright: ignore[reportPrivateUsage] - as a kernel would
+        os.kill(keeper.pid, signal.SIGKILL)
+        await until(lambda: not keeper.lives)
+
+        assert (await hub.run("1 + 1")).value == 2
+
+
+async def test_what_breaks_in_the_interpreters_library_is_logged_and_the_next_program_begins_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with shop_hub(tmp_path, processes=1) as (hub, _):
+        launcher = (await hub.relay.programs.pool.check()).launcher
+        works = launcher.read_text()
+        launcher.write_text("#!/bin/sh\nexit 3\n")
+        for _ in range(2):
+            with pytest.raises(ProgramError, match="Its sandbox failed"):
+                await hub.run("1")
+
+        launcher.write_text(works)
+
+        assert (await hub.run("1 + 1")).value == 2
+    assert "Traceback" in caplog.text
+
+
+PANICS = """
+class Panic(BaseException):
+    pass
+class Monty:
+    def __init__(self, **named):
+        pass
+    def __enter__(self):
+        raise Panic("failed to wake I/O driver")
+"""
+
+
+async def test_a_panic_of_the_interpreters_library_is_told_and_the_next_program_has_a_fresh_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "pydantic_monty.py").write_text(PANICS)
+    async with shop_hub(tmp_path / "home", processes=1) as (hub, _):
+        with monkeypatch.context() as changed:
+            changed.setattr(sys, "path", [str(tmp_path), *sys.path])
+            with pytest.raises(ProgramError, match="Its sandbox failed"):
+                await hub.run("1")
+
+        assert (await hub.run("1 + 1")).value == 2
+    assert "failed to wake I/O driver" in caplog.text
+
+
+def keeper_of(hub: Hub) -> int:
+    """The process of the only keeper that is busy."""
+    [session] = hub.relay.programs.pool._sessions  # pyright: ignore[reportPrivateUsage] - as a kernel would
+    assert session.keeper is not None
+    return session.keeper.pid
+
+
+def _child(process: int) -> int:
+    return int(_read(f"/proc/{process}/task/{process}/children").split()[0])
+
+
+def _read(file: str) -> str:
+    return Path(file).read_text()
 
 
 async def test_a_program_that_computes_is_ended_when_it_is_cancelled(scene: Scene) -> None:
@@ -270,6 +414,25 @@ async def test_calls_of_a_program_count_and_are_recorded_as_its_users_like_any_o
     assert [bool(one.get("program")) for one in calls] == [True] * 4 + [False], calls
     assert {one["who"]["user"] for one in calls} == {"ana"}
     assert len({one["program"] for one in calls[:4]}) == 1
+
+
+KINDS = """
+async def kind(call):
+    try:
+        return await call()
+    except Exception as error:
+        return type(error).__name__
+[await kind(call) for call in (lambda: echo(text=5), hang, crash, lambda: echo(text='well'))]
+"""
+
+
+async def test_what_a_call_raises_tells_why_it_failed_and_the_program_goes_on(tmp_path: Path) -> None:
+    sections = {"middleware": {"validate": True}}
+    async with open_hub(make_config(tmp_path, {"bad": faulty(timeout=1.0)}, sections=sections)) as hub:
+        await hub.ready(10)
+        result = await hub.run(KINDS)
+
+    assert result.value == ["ValueError", "TimeoutError", "RuntimeError", "well"]
 
 
 async def test_types_are_checked_before_anything_runs_where_that_is_wanted(tmp_path: Path) -> None:

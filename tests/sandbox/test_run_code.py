@@ -12,8 +12,9 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from tests.harness import Heard, LegacyCaller, ModernCaller, gateway
+from tests.harness import Heard, LegacyCaller, ModernCaller, gateway, until
 from tests.sandbox.shop import Shop
+from trunkline.errors import ConfigError
 from trunkline.gateway.serve import Gateway
 from trunkline.relay import Relay
 
@@ -97,6 +98,25 @@ async def test_two_tools_are_listed_and_tools_are_found_as_functions(scene: Scen
     assert "# Nothing fits: nothing" in named
 
 
+async def test_a_thread_says_for_itself_whether_its_models_write_programs(scene: Scene) -> None:
+    hub = scene.gateway.hub
+    await hub.thread("coder").set_overrides(expose="code")
+    await hub.thread("caller").set_overrides(expose="all")
+    meta = {name: {"dev.trunkline/thread": name} for name in ("coder", "caller")}
+
+    coder = await scene.modern("plain").request("tools/list", meta=meta["coder"])
+    caller = await scene.modern().request("tools/list", meta=meta["caller"])
+    refused = await scene.modern().request(
+        "tools/call", {"name": "run_code", "arguments": {"code": "1"}}, meta=meta["caller"]
+    )
+
+    assert [tool["name"] for tool in coder.result["tools"]] == ["search_tools", "run_code"]
+    assert {"look", "buy"} <= {tool["name"] for tool in caller.result["tools"]}
+    assert refused.error["code"] == -32602
+    with pytest.raises(ConfigError, match="Tools cannot be shown as 'everything'"):
+        await hub.thread("coder").set_overrides(expose="everything")
+
+
 async def test_a_value_comes_back_with_progress_for_each_call_and_prints_as_log_messages(scene: Scene) -> None:
     code = "for i in range(2):\n    print('item', i)\n    x = await look(item=i)\nx['price']"
     meta = {"progressToken": "p", "io.modelcontextprotocol/logLevel": "info"}
@@ -146,6 +166,25 @@ async def test_an_answer_is_taken_once_by_its_own_request_and_only_if_it_fits(sc
     assert [one.message["error"]["code"] for one in (other, misfit, undeclared, elsewhere)] == [-32602] * 4
     assert sorted("error" in one.message for one in (first, second)) == [False, True]
     assert scene.shop.bought[before:] == [7]
+
+
+async def test_an_answer_that_comes_while_too_many_run_leaves_the_program_waiting(scene: Scene) -> None:
+    caller, before = scene.modern(), len(scene.shop.bought)
+    asked = await ask(caller, "await buy(item=6)")
+    scene.shop.begun.clear()
+    running = [asyncio.ensure_future(ask(scene.modern(), "await wait()")) for _ in range(8)]
+    await until(lambda: len(scene.relay.programs.running()) == len(running), 20)
+
+    busy = await ask(caller, "await buy(item=6)", answered(asked))
+    for one in running:
+        one.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    await until(lambda: not scene.relay.programs.running(), 20)
+    done = await ask(caller, "await buy(item=6)", answered(asked))
+
+    assert "run already" in str(busy.message)
+    assert done.text == "bought 6"
+    assert scene.shop.bought[before:] == [6]
 
 
 async def test_where_nobody_can_be_asked_nothing_is_done(scene: Scene) -> None:
@@ -257,6 +296,16 @@ async def test_what_is_hidden_is_unknown_through_every_door(scene: Scene) -> Non
     assert "name 'run_code' is not defined" in nested.text
     assert direct.message["error"]["code"] == unlisted.message["error"]["code"] == -32602
     assert "error" in through.message or through.result["isError"]
+
+
+async def test_health_and_statistics_say_what_is_around_programs(scene: Scene) -> None:
+    await ask(scene.modern(), "1")
+    async with scene.http.get(scene.gateway.url.replace("/mcp", "/readyz")) as response:
+        ready = json.loads(await response.text())
+    stats = (await scene.api("GET", "stats"))[1]["programs"]
+
+    assert ready["programs"]["isolation"] == stats["isolation"]
+    assert (stats["isolation"] == "bubblewrap") == (not stats["reason"])
 
 
 async def test_what_programs_read_in_models_place_is_counted(scene: Scene) -> None:

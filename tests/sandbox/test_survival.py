@@ -157,12 +157,10 @@ async def main(home, forever):
     async with open_hub(config) as hub:
         if forever:
             running = asyncio.ensure_future(hub.run("print('go')\\nwhile True:\\n    pass"))
-            while not hub.relay.programs.pool.busy:
+            while not any(one.run.printed for one in hub.relay.programs.running()):
                 await asyncio.sleep(0.01)
             [session] = hub.relay.programs.pool._sessions
-            while not session._turns.printed:
-                await asyncio.sleep(0.01)
-            print(session._turns.pid, flush=True)
+            print(session.keeper.pid, flush=True)
             await running
         print((await hub.run("1 + 1")).value)
 asyncio.run(main(sys.argv[1], sys.argv[2] == "forever"))
@@ -182,11 +180,12 @@ async def test_a_worker_that_computes_ends_with_its_gateway_even_after_kill_9(tm
         [sys.executable, "-c", ONCE, str(tmp_path), "forever", isolation], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        worker = int(await asyncio.to_thread(process.stdout.readline))
-        family = [worker, *_below(worker)]
+        keeper = int(await asyncio.to_thread(process.stdout.readline))
+        family = [keeper, *_below(keeper)]
 
         os.kill(process.pid, signal.SIGKILL)
 
+    assert len(family) > 1
     await until(lambda: not any(map(_runs, family)), 10)
 
 

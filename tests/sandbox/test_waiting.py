@@ -15,8 +15,8 @@ from trunkline.config.tenancy import StoreConfig
 from trunkline.errors import BusyError, NotFoundError, RefusedError
 from trunkline.identity import Scope
 from trunkline.model import Call
+from trunkline.sandbox.messages import Wanted
 from trunkline.sandbox.run import Kept
-from trunkline.sandbox.turns import Wanted
 from trunkline.sandbox.waiting import Waiting
 from trunkline.storage.store import Place
 from trunkline.tenancy.tenancy import open_tenancy

@@ -7,9 +7,12 @@ import dataclasses
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
+from trunkline.call.stages.elicit import ROUNDS, warn_of_secrets
+from trunkline.call.stages.middleware import outcome_of
 from trunkline.errors import (
     AuthorizationNeededError,
     HeldError,
@@ -19,20 +22,49 @@ from trunkline.errors import (
     UnreachableError,
     UpstreamTimeoutError,
 )
-from trunkline.foreign import Raised, attempt
-from trunkline.model import Call, Caller, Entry
-from trunkline.sandbox.turns import given, raised
-from trunkline.telemetry.savings import tokens_of
+from trunkline.foreign import Raised, attempt, attempt_now
+from trunkline.model import Answer, Call, Caller, Entry, Parked, Question, Reply
+from trunkline.sandbox.messages import given, raised
+from trunkline.telemetry.savings import Sampled
 from trunkline.tool import PROGRAM, ToolResult
 from trunkline.tools.guidance import OWN
 from trunkline.wire import meta
 from trunkline.wire.era import MODERN_VERSIONS
-from trunkline.wire.members import decode, encode
+from trunkline.wire.members import decode, encode, write_members
+from trunkline.wire.questions import may_ask, not_asked, read_input_required
 
 log = logging.getLogger("trunkline")
 
-Outcome = Callable[[Call], Awaitable[ToolResult]]
-"""Takes a call through the stages to its end."""
+
+class Line(Protocol):
+    """The stages, as a program's calls pass them."""
+
+    handle: Callable[[Call], Awaitable[Reply]]
+
+    async def resume(self, call: Call, parked: Parked, answers: Mapping[str, Answer]) -> Reply:
+        """Give a call that asked something its answers."""
+        ...
+
+    def withdraw(self, parked: Parked | None) -> None:
+        """Nobody will answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A call whose server asks something before it gives anything."""
+
+    questions: Mapping[str, Question]
+    state: bytes = b""
+    """What a modern server wants back with the answers: with it the call is data."""
+    parked: Parked | None = None
+    """The call itself, live, where its server is a legacy one."""
+    rounds: int = 1
+    """How often it asked by now."""
+    agreed: bool = False
+    answers: Mapping[str, Answer] = field(default_factory=dict[str, Answer])
+    """What a person said to it."""
+
 
 REFUSED = "a person refused this call"
 NOBODY = "this call needs a person's agreement, and nobody can be asked"
@@ -52,23 +84,49 @@ _SURROGATE = re.compile(rb"(?i)\\ud[89a-f]")
 class Bridge:
     """Makes the calls of one program in the place of the call that brought it."""
 
-    def __init__(self, call: Call, id: str, outcome: Outcome) -> None:
-        self._outer, self._id, self._outcome = call, id, outcome
+    def __init__(self, call: Call, id: str, line: Line) -> None:
+        self._outer, self._id, self._line = call, id, line
         self.scope = dataclasses.replace(call.scope, program=PROGRAM)
         """Whose the calls are, and that a program makes them."""
-        # A caller that answers by another request can be asked by the program alone, not by each server it calls.
-        self.caller = call.caller if call.ask is not None else Caller(client_info=call.caller.client_info)
-        self.read = 0
-        """Tokens of results that no model had to read."""
+        self.caller: Caller = call.caller
+        self.read = Sampled()
+        """What no model had to read."""
 
-    async def make(self, entry: Entry, arguments: bytes, *, agreed: bool) -> Any:
-        """One call: what it gave, or what it raises in the program."""
+    async def make(self, entry: Entry, arguments: bytes, *, agreed: bool, again: Asking | None = None) -> Any:
+        """One call: what it gave, what it raises in the program, or what its server asks first.
+
+        `again` goes on with one that asked, now that there are answers.
+        """
+        call = self._call(entry, arguments, agreed=agreed)
+        if again is not None and again.parked is None:
+            said = {key: one.result for key, one in again.answers.items()}
+            call.params = {**call.params, "inputResponses": write_members(said)}
+            call.params |= {"requestState": again.state} if again.state else {}
+        elif again is not None:
+            call.parked, call.answers = again.parked, again.answers
+        came = await attempt(self._replied, call)
+        if isinstance(came, Raised):
+            return _raised(entry, came.error)
+        asks = _asked(came)
+        if asks is not None:
+            rounds = again.rounds + 1 if again is not None else 1
+            return self._asks(entry, dataclasses.replace(asks, rounds=rounds, agreed=agreed))
+        result = attempt_now(outcome_of, came)
+        if isinstance(result, Raised):
+            return _raised(entry, result.error)
+        self.read.add(result.text)
+        if result.is_error:
+            refused = result.meta.get(f"{OWN}cancelled") is True
+            return raised("PermissionError" if refused else "RuntimeError", result.text or f"{entry.shown} failed")
+        return given(value_of(result))
+
+    def _call(self, entry: Entry, arguments: bytes, *, agreed: bool) -> Call:
         outer = self._outer
         params = {"name": encode(entry.shown), "arguments": arguments}
         if self.caller.modern:
             stamp = meta.Meta(MODERN_VERSIONS[0], self.caller.capabilities, outer.caller.client_info)
             params = meta.stamp(params, stamp)
-        call = Call(
+        return Call(
             "tools/call",
             entry.shown,
             params,
@@ -81,14 +139,32 @@ class Bridge:
             program=self._id,
             agreed=agreed,
         )
-        result = await attempt(self._outcome, call)
-        if isinstance(result, Raised):
-            return _raised(entry, result.error)
-        self.read += tokens_of(encode(result.content))
-        if result.is_error:
-            refused = result.meta.get(f"{OWN}cancelled") is True
-            return raised("PermissionError" if refused else "RuntimeError", result.text or f"{entry.shown} failed")
-        return given(value_of(result))
+
+    async def _replied(self, call: Call) -> Reply:
+        """How the stages answered; what the caller does not answer is refused on the way."""
+        reply = await self._line.handle(call)
+        while reply.parked is not None:
+            refused = {key: not_asked(one) for key, one in reply.questions.items() if not self._may_ask(one)}
+            if not refused:
+                break
+            reply = await self._line.resume(call, reply.parked, refused)
+        return reply
+
+    def _asks(self, entry: Entry, asks: Asking) -> Any:
+        if asks.rounds <= ROUNDS and all(self._may_ask(one) for one in asks.questions.values()):
+            warn_of_secrets(entry.server, asks.questions.values())
+            return asks
+        self.withdraw(asks.parked)
+        often = asks.rounds > ROUNDS
+        return raised("RuntimeError", f"{entry.shown} asks {'too often' if often else 'what nobody here answers'}")
+
+    def _may_ask(self, question: Question) -> bool:
+        """Whether the program's caller answers it: those that hold the call open did so already."""
+        return self._outer.ask is None and may_ask(question, self.caller.capabilities)
+
+    def withdraw(self, parked: Parked | None) -> None:
+        """Nobody will answer: the server is told that the call is off."""
+        self._line.withdraw(parked)
 
     @staticmethod
     async def sleep(seconds: bytes) -> Any:
@@ -101,6 +177,13 @@ class Bridge:
             return raised("ValueError", f"asyncio.sleep takes 0 to {LONGEST_SLEEP:g} seconds")
         await asyncio.sleep(wanted)
         return given(None)
+
+
+def _asked(reply: Reply) -> Asking | None:
+    if reply.parked is not None and reply.questions:
+        return Asking(reply.questions, parked=reply.parked)
+    asked = read_input_required(reply.result) if reply.modern else None
+    return Asking(*asked) if asked is not None else None
 
 
 def value_of(result: ToolResult) -> Any:

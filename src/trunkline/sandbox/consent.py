@@ -1,4 +1,4 @@
-"""What a person is asked about a program: everything that one step of it wants, each call to be agreed to by itself."""
+"""What a person is asked about a program: all that one step of it wants, call by call, and what its servers ask."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from trunkline.model import Entry
+from trunkline.call.stages.elicit import wrong_answer
+from trunkline.errors import RefusedError
+from trunkline.model import Answer, Entry, Question
 from trunkline.questions.fields import FormField
 from trunkline.questions.kinds import ElicitationResponse, FormRequest
 from trunkline.questions.mcp import looks_secret
-from trunkline.sandbox.turns import Wanted
+from trunkline.sandbox.messages import Wanted
+from trunkline.sandbox.run import AskedCall
+from trunkline.untrusted import as_object, printable
+from trunkline.wire.envelope import INVALID_PARAMS
 from trunkline.wire.members import decode_bounded, decode_object
 
 KEY = "calls"
@@ -30,7 +35,7 @@ def question(wanted: Sequence[tuple[Wanted, Entry]], timeout: float) -> FormRequ
         fields=tuple(
             FormField(
                 _field(call),
-                _shown(f"{entry.shown}{_cost(entry)}"),
+                printable(f"{entry.shown}{_cost(entry)}"),
                 "boolean",
                 required=False,
                 description=_arguments(call, entry),
@@ -48,10 +53,38 @@ def agreed(wanted: Sequence[Wanted], response: ElicitationResponse) -> set[int]:
     if not response.responded or response.cancelled or response.declined or response.timed_out:
         return set()
     value: Any = response.value
-    said = _object(value)
+    said = as_object(value)
     if isinstance(value, bool) and len(wanted) == 1:  # the only box of a form may be asked as yes or no
         said = {_field(wanted[0]): value}
     return {call.id for call in wanted if said.get(_field(call)) is True}
+
+
+def of_servers(asked: Sequence[AskedCall]) -> dict[str, Question]:
+    """What servers ask in calls of a program, each question under a name of its own."""
+    return {_key(one, key): question for one in asked for key, question in one.questions.items()}
+
+
+def answers_for(asked: AskedCall, given: Mapping[str, Answer]) -> dict[str, Answer]:
+    """What was said to one of them, as its server named the questions; RefusedError leaves them open."""
+    answers = {key: given.get(_key(asked, key), Answer()) for key in asked.questions}
+    for key, question in asked.questions.items():
+        problem = wrong_answer(question, answers[key]) if answers[key].result else "there is none"
+        if problem:
+            raise misfit(_key(asked, key), problem)
+    return answers
+
+
+def misfit(key: str, problem: str) -> RefusedError:
+    """An answer that is none leaves its question open."""
+    return RefusedError(
+        f"The answer to {key!r} does not fit the question: {problem}",
+        code=INVALID_PARAMS,
+        hint="The question is still open: send the request again with another answer.",
+    )
+
+
+def _key(asked: AskedCall, key: str) -> str:
+    return f"{_field(asked.call)}.{key}"
 
 
 def _field(call: Wanted) -> str:
@@ -65,10 +98,10 @@ def _cost(entry: Entry) -> str:
 
 def _arguments(call: Wanted, entry: Entry) -> str:
     """The arguments as a person reads them: secrets hidden, long values cut and said to be."""
-    schema = _object(decode_bounded(entry.definition).get("inputSchema"))
-    properties = _object(schema.get("properties"))
+    schema = as_object(decode_bounded(entry.definition).get("inputSchema"))
+    properties = as_object(schema.get("properties"))
     given = decode_object(call.arguments)
-    parts = [f"{_shown(name)}={_value(name, value, properties.get(name))}" for name, value in given.items()]
+    parts = [f"{printable(name)}={_value(name, value, properties.get(name))}" for name, value in given.items()]
     text = ", ".join(parts) or "without arguments"
     return text if len(text) <= _LONGEST_CALL else f"{text[:_LONGEST_CALL]} … ({len(text)} characters in all)"
 
@@ -76,13 +109,13 @@ def _arguments(call: Wanted, entry: Entry) -> str:
 def _value(name: str, value: Any, schema: Any) -> str:
     if value not in (None, "", True, False) and looks_secret(name, {"type": "string", **_said(schema)}):
         return _MASKED
-    text = _shown(json.dumps(_without_secrets(value), ensure_ascii=False))
+    text = printable(json.dumps(_without_secrets(value), ensure_ascii=False))
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]} … ({len(text)} characters)"
 
 
 def _said(schema: Any) -> dict[str, Any]:
     """What of a schema tells a secret: of whatever type, a value under a secret's name is hidden."""
-    return {key: value for key, value in _object(schema).items() if key in ("format", "writeOnly", "title")}
+    return {key: value for key, value in as_object(schema).items() if key in ("format", "writeOnly", "title")}
 
 
 def _without_secrets(value: Any) -> Any:
@@ -93,12 +126,3 @@ def _without_secrets(value: Any) -> Any:
             for key, one in found.items()
         }
     return [_without_secrets(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
-
-
-def _shown(text: str) -> str:
-    """A text that writes nothing but itself on a person's screen."""
-    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -33,6 +33,7 @@ _INSTEAD: tuple[tuple[str, str], ...] = (
      "There are json, re, datetime, collections, itertools, functools, math, csv, hashlib, base64, random, decimal."),
     (r"PermissionError: Permission denied|is not supported in this environment",
      "There are no files and no environment: call a tool."),
+    (r"suspension limit", "It stopped too often to wait: sleep longer rather than often, and gather calls."),
     (r"repl.* callable|sub.*callable", "Use re.finditer and join the pieces."),
     (r"unbound method|sorted\(key=", "Use a lambda: key=lambda s: s.lower()."),
 )  # fmt: skip
@@ -41,7 +42,7 @@ _INSTEAD: tuple[tuple[str, str], ...] = (
 
 def program_error(error: Any, config: ProgramsSection) -> ProgramError:
     """What the interpreter says of a program, as ours."""
-    from pydantic_monty import MontyCrashedError, MontyTypingError
+    from pydantic_monty import MontyCrashedError, MontySyntaxError, MontyTypingError
 
     if isinstance(error, MontyCrashedError):
         if error.timed_out:
@@ -51,12 +52,12 @@ def program_error(error: Any, config: ProgramsSection) -> ProgramError:
         return ProgramError(f"Its types do not fit:\n{error.display()[:_LONGEST]}", hint="Nothing of it was run.")
     if not hasattr(error, "exception"):
         return ProgramError("Its sandbox was ended.", hint="Run it again.")
-    text = str(error)[:_LONGEST]
+    text = str(error)[:_LONGEST]  # `exception()` would be one more copy of what may be many megabytes
     frames: list[Any] = error.traceback() if hasattr(error, "traceback") else []
     line = int(frames[-1].line) if frames else 0
-    kind = type(error.exception()).__name__
-    if kind == "SyntaxError" and not text.startswith("SyntaxError"):
+    if isinstance(error, MontySyntaxError) and not text.startswith("SyntaxError"):
         text = f"SyntaxError: {text}"
+    kind = text.partition(":")[0]
     hint = _hint(kind, text, config)
     text = text if text.endswith((".", "!", "?")) else f"{text}."
     return ProgramError(f"Line {line}: {text}" if line else text, line=line, hint=hint)

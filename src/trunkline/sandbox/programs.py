@@ -6,8 +6,8 @@ import asyncio
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +16,18 @@ from trunkline.call.middleware.policy import must_agree
 from trunkline.callers import Callers
 from trunkline.config.options import Config
 from trunkline.errors import BusyError, ConfigError, ProgramError, RefusedError, TrunklineError
-from trunkline.model import Answer, Call, Entry, Question, Reply
+from trunkline.model import Answer, Call, Entry, Parked, Question, Reply
 from trunkline.questions.bridge import asks_caller
 from trunkline.questions.kinds import ElicitationResponse, FormRequest
 from trunkline.questions.manager import ElicitationManager
 from trunkline.questions.mcp import answer_from_mcp, to_mcp
 from trunkline.sandbox import consent
-from trunkline.sandbox.bridge import Bridge, Outcome
-from trunkline.sandbox.history import History, UnderWay
+from trunkline.sandbox.bridge import Asking, Bridge, Line
+from trunkline.sandbox.known import KnownPrograms, RunningProgram
+from trunkline.sandbox.messages import whole
 from trunkline.sandbox.pool import Pool
 from trunkline.sandbox.run import Kept, ProgramResult, Run, Told
-from trunkline.sandbox.waiting import Waiting
+from trunkline.sandbox.waiting import LiveCalls, Waiting, id_of
 from trunkline.tasks import Tasks, is_cancelled
 from trunkline.telemetry.savings import Savings
 from trunkline.tenancy.tenancy import Tenancy
@@ -46,7 +47,7 @@ class Asks:
     """A program that its caller has to answer by another request."""
 
     state: str
-    question: Question
+    questions: Mapping[str, Question]
 
 
 class Programs:
@@ -55,19 +56,20 @@ class Programs:
     def __init__(
         self,
         config: Callable[[], Config],
-        outcome: Outcome,
+        line: Line,
         callers: Callers,
         tenancy: Tenancy,
         tasks: Tasks,
         savings: Savings,
     ) -> None:
-        self._config, self._outcome, self._tasks, self._savings = config, outcome, tasks, savings
+        self._config, self._line, self._tasks, self._savings = config, line, tasks, savings
         self._view, self._settle = callers.view_for, callers.settle
         self.pool = Pool(config().programs, config().home)
         self.waiting = Waiting(tenancy, lambda: config().programs)
         """Programs that wait for a person."""
+        self._live = LiveCalls(line.withdraw)
         self._of_user: Counter[str] = Counter()
-        self.history = History()
+        self.known = KnownPrograms()
         """Programs that run, and the last that ended."""
 
     def configure(self) -> None:
@@ -78,27 +80,30 @@ class Programs:
 
     async def close(self) -> None:
         """End every program that runs."""
+        self._live.close()
         await self.pool.close()
 
     def forget_user(self, user: str) -> None:
         """Somebody is gone, and with them what waits for them."""
-        self.history.forget(user)
+        self.known.forget(user)
+        self._live.close(user)
         self._tasks.start(self.waiting.forget(user), name="programs of a user who left")
 
     # Looking.
 
-    def running(self, user: str | None = None) -> list[UnderWay]:
+    def running(self, user: str | None = None) -> list[RunningProgram]:
         """Those that run, of one user or of all."""
-        return self.history.running(user)
+        return self.known.running(user)
 
     async def remove(self, id: str, user: str | None) -> None:
         """End one that runs, or drop one that waits, of a user if one is given."""
-        found = self.history.find(id)
+        found = self.known.find(id)
         if found is not None and user in (None, found.user):
             found.task.cancel()
             return
         whose = await self.waiting.remove(id, user)
-        self.history.tell(id, whose, "dropped")
+        self._live.drop(id)
+        self.known.tell(id, whose, "dropped")
 
     # Running.
 
@@ -108,22 +113,34 @@ class Programs:
         if not config.enabled or call.scope.overrides.disable_programmatic_calling:
             where = "here" if not config.enabled else "in this thread"
             raise ConfigError(f"No programs are run {where}.", hint="Call the tools one by one.")
-        if len(code.encode()) > config.code:
-            raise ProgramError(f"Its text has more than {config.code} bytes.", hint="Do it in several programs.")
+        self.check_length(code)
         await self._settle()
         run = self._made(call, os.urandom(12).hex())
-        outcome = await self._counted(call, run, code, run.start(code, self._stubs(call, code), timeout=timeout))
+        with self._place(call):
+            outcome = await self._watched(call, run, code, run.start(code, self._stubs(call, code), timeout=timeout))
         return await self._to_its_end(call, run, code, outcome, timeout)
+
+    def check_length(self, code: str) -> None:
+        """Refuse a text that is longer than a program may be, or that is none."""
+        most = self._config().programs.code
+        if len(code) > most or len(code.encode("utf-8", "surrogatepass")) > most:
+            raise ProgramError(f"Its text has more than {most} bytes.", hint="Do it in several programs.")
+        if whole(code) != code:
+            raise ProgramError(
+                "Its text has half of a character.", hint="Write characters whole, not as \\ud83d alone."
+            )
 
     async def take_up(self, call: Call, code: str, state: str) -> ProgramResult | Asks:
         """Go on with a program whose caller comes back with the answer."""
         await self._settle()
         kept = await self.waiting.look(state, call)
         run = self._made(call, kept.id)
-        request = self._question(run, kept)
-        agreed = consent.agreed(kept.wanted, _answered(call, request))
-        kept = await self.waiting.take(state, call)  # once, and before anything is done
-        outcome = await self._counted(call, run, code, run.take_up(kept, agreed))
+        agreed = consent.agreed(kept.wanted, _answered(call, self._question(run, kept))) if kept.wanted else set[int]()
+        given = _given(call, kept)
+        with self._place(call):
+            kept = await self.waiting.take(state, call)  # once, and before anything is done
+            answered = _asking(kept, given, self._live.take(id_of(state)))
+            outcome = await self._watched(call, run, code, run.take_up(kept, agreed, answered))
         return await self._to_its_end(call, run, code, outcome, 0.0)
 
     async def _to_its_end(
@@ -131,19 +148,34 @@ class Programs:
     ) -> ProgramResult | Asks:
         while isinstance(outcome, Kept):
             request = self._question(run, outcome)
-            state = await self.waiting.keep(call, outcome, [entry.shown for entry in _entries(run, outcome)])
-            self.history.tell(run.id, call.scope.user, "waiting")
+            state = await self._wait(call, run, outcome)
             if call.ask is None and call.answer_here is None:
-                return Asks(state, _written(request))
+                mine = {consent.KEY: _written(request)} if outcome.wanted else {}
+                return Asks(state, {**mine, **consent.of_servers(outcome.asked)})
             wanted = outcome.wanted
             del outcome, run  # it is data, and nobody here holds it
             agreed = consent.agreed(wanted, await self._ask(call, request, state))
-            kept = await self.waiting.take(state, call)
-            run = self._made(call, kept.id)
-            outcome = await self._counted(call, run, code, run.take_up(kept, agreed, timeout=timeout))
+            with self._place(call):
+                kept = await self.waiting.take(state, call)
+                run = self._made(call, kept.id)
+                outcome = await self._watched(call, run, code, run.take_up(kept, agreed, timeout=timeout))
         answer = f"{encode(outcome.value).decode()}{_prints(outcome.printed)}"
         self._savings.ran(call.scope.profile, call.scope.user, run.read, answer.encode())
         return outcome
+
+    async def _wait(self, call: Call, run: Run, kept: Kept) -> str:
+        """Keep a program until its person answered; gives what stands for it."""
+        user, gateway, state = call.scope.user, self._config().gateway, ""
+        try:
+            self._live.check(user, run.live, gateway.max_parked)
+            shown = [run.entry_of(one).shown for one in (*kept.wanted, *(asked.call for asked in kept.asked))]
+            state = await self.waiting.keep(call, kept, shown)
+        finally:
+            for parked in () if state else run.live.values():
+                self._line.withdraw(parked)
+        self._live.hold(id_of(state), user, run.live, gateway.question_timeout)
+        self.known.tell(run.id, user, "waiting")
+        return state
 
     async def _ask(self, call: Call, request: FormRequest, state: str) -> ElicitationResponse:
         response: ElicitationResponse | None = None
@@ -155,23 +187,32 @@ class Programs:
             if response is None:  # whoever was asked is gone
                 self._tasks.start(self.waiting.drop(state), name="a program that nobody answers")
 
-    async def _counted(
-        self, call: Call, run: Run, code: str, work: Coroutine[Any, Any, ProgramResult | Kept]
-    ) -> ProgramResult | Kept:
-        """Run one, if its user has not too many under way."""
+    @contextmanager
+    def _place(self, call: Call) -> Generator[None]:
+        """Refuse a user who has too many under way; one that waits goes on waiting."""
         who, most = call.scope.holder, self._config().programs.running_per_user
         if self._of_user[who] >= most:
-            work.close()
             raise BusyError(f"{most} programs of yours run already.", hint="Wait for one to end.")
         self._of_user[who] += 1
+        try:
+            yield
+        finally:
+            self._of_user[who] -= 1
+            if not self._of_user[who]:
+                del self._of_user[who]
+
+    async def _watched(
+        self, call: Call, run: Run, code: str, work: Coroutine[Any, Any, ProgramResult | Kept]
+    ) -> ProgramResult | Kept:
+        """Run one that is listed meanwhile, and can be ended from outside."""
         task = self._tasks.start(work, name=f"program {run.id}")
-        self.history.begin(run, call.scope.user, code, task)
+        self.known.begin(run, call.scope.user, code, task)
         error = "Its caller left."
         try:
             outcome = await task
             error = ""
             if isinstance(outcome, Kept):
-                self.history.rest(run.id)
+                self.known.rest(run.id)
             return outcome
         except TrunklineError as failed:
             error = str(failed)
@@ -182,13 +223,10 @@ class Programs:
             error = "It was ended from outside."
             raise ProgramError(error, printed=run.printed) from None
         finally:
-            self.history.end(run.id, error)
-            self._of_user[who] -= 1
-            if not self._of_user[who]:
-                del self._of_user[who]
+            self.known.end(run.id, error)
 
     def _made(self, call: Call, id: str) -> Run:
-        bridge = Bridge(call, id, self._outcome)
+        bridge = Bridge(call, id, self._line)
         functions = Functions(self._view(bridge.scope, bridge.caller).snapshot)
         run = Run(self.pool, bridge, functions, self._needs_agreement, _told(call), id)
         run.askable = call.answer_here is not None or may_ask(_FORM, call.caller.capabilities)
@@ -205,7 +243,7 @@ class Programs:
         """What a type checker has to know: the tools whose names are in the program."""
         if not self._config().programs.type_check:
             return ""
-        bridge = Bridge(call, "", self._outcome)
+        bridge = Bridge(call, "", self._line)
         functions = Functions(self._view(bridge.scope, bridge.caller).snapshot)
         named = {name: functions.get(name) for name in dict.fromkeys(re.findall(r"\w{2,80}", code))}
         stubs = [checked_stub(entry, name) for name, entry in named.items() if entry is not None]
@@ -229,7 +267,7 @@ class Programs:
         except ConfigError as error:
             return _failed(str(error))
         if isinstance(outcome, Asks):
-            return Reply(result=input_required({consent.KEY: outcome.question}, outcome.state), modern=True)
+            return Reply(result=input_required(outcome.questions, outcome.state), modern=True)
         return _succeeded(outcome, call)
 
 
@@ -259,12 +297,26 @@ def _answered(call: Call, request: FormRequest) -> ElicitationResponse:
     answer = read_answers(call.params).get(consent.KEY, Answer())
     response = answer_from_mcp(decode_object(answer.result), request)
     if response.error and not (response.declined or response.cancelled):
-        raise RefusedError(
-            f"The answer to {consent.KEY!r} does not fit the question: {response.error}",
-            code=INVALID_PARAMS,
-            hint="The question is still open: send the request again with another answer.",
-        )
+        raise consent.misfit(consent.KEY, response.error)
     return response
+
+
+def _given(call: Call, kept: Kept) -> dict[int, dict[str, Answer]]:
+    """What a caller that came back says to servers, by the calls in which they asked."""
+    given = read_answers(call.params)
+    questions = consent.of_servers(kept.asked).values()
+    if not all(may_ask(one, call.caller.capabilities) for one in questions):
+        raise RefusedError("The request answers what it does not declare.", code=INVALID_PARAMS)
+    return {one.call.id: consent.answers_for(one, given) for one in kept.asked}
+
+
+def _asking(kept: Kept, given: Mapping[int, Mapping[str, Answer]], live: Mapping[int, Parked]) -> dict[int, Asking]:
+    """The calls that go on with answers: those that are data, and the live ones that are still there."""
+    return {
+        one.call.id: Asking(one.questions, one.state, live.get(one.call.id), one.rounds, one.agreed, given[one.call.id])
+        for one in kept.asked
+        if not one.live or one.call.id in live
+    }
 
 
 def _told(call: Call) -> Told:

@@ -98,10 +98,11 @@ def _checked_binary() -> Path:
 
 
 def _wrapped(bubblewrap: str, binary: Path) -> list[str]:
+    # No session of its own: in that of its keeper it has no terminal either, and counts as little as the keeper does.
     libraries = [part for folder in _LIBRARIES for part in ("--ro-bind-try", folder, folder)]
     return [
-        *(bubblewrap, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"),
-        *("--ro-bind", str(binary), "/monty", *libraries, "--proc", "/proc", "--dev", "/dev", "--chdir", "/"),
+        *(bubblewrap, "--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--clearenv"),
+        *("--ro-bind", str(binary), "/monty", *libraries, "--proc", "/proc", "--chdir", "/"),
         *("--", "/monty"),
     ]
 
@@ -114,7 +115,8 @@ def _bare(binary: Path) -> list[str]:
 
 def _launcher(home: Path, command: list[str], memory: int) -> Path:
     """A script that starts a worker, since the pool starts one file and passes its own arguments."""
-    limits = "ulimit -c 0; ulimit -n 64"
+    # A keeper has its own bound on what it holds, which is none for workers: theirs is the one of addresses.
+    limits = "ulimit -c 0; ulimit -n 64; ulimit -S -d $(ulimit -H -d)"
     if sys.platform == "linux":
         limits += f"; ulimit -v {(memory + _HEADROOM) // 1024}"
     # What a worker says of a program that it ends is said by the pool as well.

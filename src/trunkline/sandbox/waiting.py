@@ -1,17 +1,19 @@
-"""Programs that wait for a person: data in the store, sealed, owned, dated, and taken up once."""
+"""Programs that wait for a person: data in the store, sealed, owned, dated, and taken up once; and their live calls."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
 from trunkline.config.programs import ProgramsSection
 from trunkline.errors import BusyError, CredentialError, NotFoundError, RefusedError
-from trunkline.model import Call
+from trunkline.model import Call, Parked
 from trunkline.sandbox.run import Kept
 from trunkline.storage import credentials as stored
 from trunkline.storage import programs
@@ -39,7 +41,7 @@ class Waiting:
         """Keep a program; gives what its caller hands back with the answer."""
         config, user = self._config(), call.scope.user
         token = PROGRAM_MARK + base64.urlsafe_b64encode(os.urandom(_TOKEN)).decode()
-        id, since = _id(token), now()
+        id, since = id_of(token), now()
         row = ProgramRow(
             id, user, call.scope.person, _bound(call), ",".join(tools)[:2000], since, since + int(config.keep * 1000)
         )
@@ -57,20 +59,20 @@ class Waiting:
     async def look(self, token: str, call: Call) -> Kept:
         """What a program holds; it goes on waiting."""
         store = await self._tenancy.store()
-        row = await programs.find(store, _id(token))
+        row = await programs.find(store, id_of(token))
         return await self._opened(store, _checked(row, call))
 
     async def take(self, token: str, call: Call) -> Kept:
         """Take a program out: from now on nobody else can."""
         async with (await self._tenancy.store()).transaction() as session:
-            row = _checked(await programs.take(session, _id(token)), call)
+            row = _checked(await programs.take(session, id_of(token)), call)
             kept = await self._opened(session, row)
             await self._forget(session, row)
         return kept
 
     async def drop(self, token: str) -> None:
         """Nobody will answer."""
-        await self._drop(_id(token), None)
+        await self._drop(id_of(token), None)
 
     async def remove(self, id: str, user: str | None) -> str:
         """Drop one by its id, of a user if one is given; whose it was."""
@@ -119,6 +121,57 @@ class Waiting:
         await self._tenancy.vault.remove(user=name.user, issuer=name.issuer, field=FIELD, session=session)
 
 
+@dataclass(frozen=True)
+class _Held:
+    user: str
+    calls: Mapping[int, Parked]
+    timer: asyncio.TimerHandle
+
+
+class LiveCalls:
+    """What of waiting programs is no data: legacy servers go on with a call that they hold open, or not at all.
+
+    Held for as long as a question may be open; what nobody takes is withdrawn.
+    """
+
+    def __init__(self, withdraw: Callable[[Parked], None]) -> None:
+        self._withdraw = withdraw
+        self._held: dict[str, _Held] = {}
+
+    def check(self, user: str, calls: Mapping[int, Parked], most: int) -> None:
+        """Refuse a user to whom too many wait already."""
+        held = sum(len(one.calls) for one in self._held.values() if one.user == user)
+        if calls and held + len(calls) > most:
+            raise BusyError(
+                f"{held} calls of your programs wait for answers already.",
+                hint="Answer some, try again later, or raise `max_parked`.",
+            )
+
+    def hold(self, program: str, user: str, calls: Mapping[int, Parked], seconds: float) -> None:
+        """Keep the calls of a program that waits from now on."""
+        if calls:
+            timer = asyncio.get_running_loop().call_later(seconds, self.drop, program)
+            self._held[program] = _Held(user, calls, timer)
+
+    def take(self, program: str) -> Mapping[int, Parked]:
+        """The calls of a program that goes on; those of one that waited too long, or elsewhere, are gone."""
+        held = self._held.pop(program, None)
+        if held is None:
+            return {}
+        held.timer.cancel()
+        return held.calls
+
+    def drop(self, program: str) -> None:
+        """Nobody will answer."""
+        for parked in self.take(program).values():
+            self._withdraw(parked)
+
+    def close(self, user: str | None = None) -> None:
+        """Let go of all, or of those of a user."""
+        for program in [name for name, one in self._held.items() if user in (None, one.user)]:
+            self.drop(program)
+
+
 def _checked(row: ProgramRow | None, call: Call) -> ProgramRow:
     """A program for whoever it belongs to; for anybody else there is none."""
     if row is None or row.member != call.scope.person or row.bound != _bound(call):
@@ -130,7 +183,7 @@ def _checked(row: ProgramRow | None, call: Call) -> ProgramRow:
     return row
 
 
-def _id(token: str) -> str:
+def id_of(token: str) -> str:
     """What a program is listed as; it does not tell the token."""
     return hashlib.sha256(token.encode()).hexdigest()[:32]
 

@@ -30,7 +30,7 @@ class ProgramChanged(Event):
 
 
 @dataclass
-class UnderWay:
+class RunningProgram:
     """A program that runs now."""
 
     run: Run
@@ -48,7 +48,7 @@ class UnderWay:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedProgram:
     """A program that is over."""
 
     id: str
@@ -61,18 +61,18 @@ class Ended:
     """Why it failed; empty when it did not."""
 
 
-class History:
+class KnownPrograms:
     """Kept in memory alone, and bounded: what programs did is in the audit."""
 
     def __init__(self) -> None:
-        self._running: dict[str, UnderWay] = {}
-        self._ended: deque[Ended] = deque(maxlen=MOST)
+        self._running: dict[str, RunningProgram] = {}
+        self._ended: deque[EndedProgram] = deque(maxlen=MOST)
         self._events = Emitter(ProgramChanged)
         self.on, self.off = self._events.on, self._events.off
 
     def begin(self, run: Run, user: str, code: str, task: asyncio.Task[Any]) -> None:
         """A program runs, or goes on."""
-        self._running[run.id] = UnderWay(run, user, code[:_SHOWN_CODE], task, time.time())
+        self._running[run.id] = RunningProgram(run, user, code[:_SHOWN_CODE], task, time.time())
         self.tell(run.id, user, "running")
 
     def rest(self, id: str) -> None:
@@ -85,7 +85,7 @@ class History:
         if one is not None:
             seconds = round(time.time() - one.since, 3)
             self._ended.appendleft(
-                Ended(id, one.user, one.code, one.since, seconds, one.run.made, error[:_SHOWN_ERROR])
+                EndedProgram(id, one.user, one.code, one.since, seconds, one.run.made, error[:_SHOWN_ERROR])
             )
             self.tell(id, one.user, "failed" if error else "ended")
 
@@ -94,15 +94,15 @@ class History:
         if self._events.hears(ProgramChanged):
             self._events.emit(ProgramChanged(id, user, state))
 
-    def find(self, id: str) -> UnderWay | None:
+    def find(self, id: str) -> RunningProgram | None:
         """One that runs."""
         return self._running.get(id)
 
-    def running(self, user: str | None) -> list[UnderWay]:
+    def running(self, user: str | None) -> list[RunningProgram]:
         """Those that run, of one user or of all."""
         return [one for one in self._running.values() if user is None or one.user == user]
 
-    def ended(self, user: str | None) -> Iterator[Ended]:
+    def ended(self, user: str | None) -> Iterator[EndedProgram]:
         """The last that ended, of one user or of all, the latest first."""
         return (one for one in tuple(self._ended) if user is None or one.user == user)
 
