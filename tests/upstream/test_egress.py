@@ -10,7 +10,8 @@ import pytest
 
 from trunkline.errors import UnreachableError
 from trunkline.upstream.egress import PublicOnly, is_public
-from trunkline.upstream.http1 import HttpClient, request_bytes, split_url
+from trunkline.upstream.http1 import HttpClient, request_bytes
+from trunkline.upstream.origin import split_url
 
 HERE = [
     "127.0.0.1", "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "017700000001", "0", "0.0.0.0",

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from trunkline.errors import ProtocolError
-from trunkline.upstream.http1 import HEADER_LIMIT, HttpClient, Origin, Response, request_bytes
+from trunkline.upstream.http1 import HEADER_LIMIT, HttpClient, Response, request_bytes
+from trunkline.upstream.origin import Origin
 
 REQUEST = request_bytes(b"POST", "/mcp", {b"host": b"a"}, b"{}")
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -18,6 +20,46 @@ from trunkline.upstream.process import Process, Warden, open_warden
 FILES = resource.RLIMIT_NOFILE
 BIG = {f"PART{number}": "x" * 100_000 for number in range(12)}
 """More than a socket takes at once, and less than the kernel allows."""
+
+CLOSE = """
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int close(int number) {
+    int result = syscall(SYS_close, number);
+    if (result < 0 && errno == EBADF) {
+        syscall(SYS_write, 2, "closed twice\\n", 13);
+        errno = EBADF;
+    }
+    return result;
+}
+"""
+"""Stands before the system's own, and says what nobody else would."""
+
+STARTS = """
+import asyncio, os, sys, uvloop
+from trunkline.upstream.process import open_warden
+
+async def main():
+    async with open_warden() as warden:
+        for turns in (0, 1, 2, 3, 1000):
+            starting = asyncio.ensure_future(
+                warden.spawn("one", ["cat"], env={"PATH": os.defpath}, cwd="", output=asyncio.Protocol)
+            )
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            if turns < 1000:
+                starting.cancel()
+                await asyncio.wait([starting])
+            else:
+                await (await starting).end()
+    print("ended")
+
+loop = uvloop.new_event_loop if sys.argv[1] == "uvloop" else asyncio.new_event_loop
+with asyncio.Runner(loop_factory=loop) as runner:
+    runner.run(main())
+"""
+"""Starts that are interrupted, and one that is not."""
 
 
 @pytest.mark.parametrize("loop_factory", [uvloop.new_event_loop, asyncio.new_event_loop])
@@ -39,6 +81,26 @@ def test_a_start_can_be_interrupted_at_any_moment(
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(interrupted())
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+def test_nothing_is_closed_twice(loop: str, tmp_path: Path) -> None:
+    # By the second time a thread, such as one of the sandbox, may have been given the number for something else.
+    source, library = tmp_path / "close.c", tmp_path / "close.so"
+    source.write_text(CLOSE)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+    script = tmp_path / "starts.py"
+    script.write_text(STARTS)
+
+    ran = subprocess.run(
+        [sys.executable, script, loop],
+        env={**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert (ran.stdout, ran.stderr) == ("ended\n", "")
 
 
 async def test_a_warden_without_room_for_files_fails_one_start_and_goes_on() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,15 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.harness import LegacyCaller, ModernCaller, gateway, until
+from tests.harness import LegacyCaller, ModernCaller, Start, gateway, until
 from trunkline.model import State
 
 
 @pytest.fixture
-def old_server() -> Generator[tuple[str, subprocess.Popen[str]]]:
+def old_server(sdk_server: Start) -> Generator[tuple[str, subprocess.Popen[str]]]:
     """Its address, and its process."""
-    script = Path(__file__).with_name("sse_server.py")
-    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    started = sdk_server(str(Path(__file__).with_name("sse_server.py")))
+    process = subprocess.Popen([started["command"], *started["args"]], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         yield f"http://127.0.0.1:{process.stdout.readline().strip()}/sse", process

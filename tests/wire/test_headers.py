@@ -17,6 +17,7 @@ from trunkline.wire.headers import (
     encode_value,
     header_map,
     param_headers,
+    read_said,
 )
 from trunkline.wire.members import Members
 
@@ -64,7 +65,7 @@ CALL: Members = {"name": b'"echo"'}
 
 @pytest.mark.parametrize("sent", [headers(), headers(mcp_name="=?base64?ZWNobw==?=")])
 def test_headers_that_repeat_the_body_pass(sent: dict[bytes, bytes]) -> None:
-    check_headers(sent, version=VERSION, method="tools/call", params=CALL)
+    assert check_headers(read_said(sent), version=VERSION, method="tools/call", params=CALL) == "echo"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_headers_that_repeat_the_body_pass(sent: dict[bytes, bytes]) -> None:
 )
 def test_headers_that_say_something_else_are_refused(sent: dict[bytes, bytes]) -> None:
     with pytest.raises(RefusedError) as refused:
-        check_headers(sent, version=VERSION, method="tools/call", params=CALL)
+        check_headers(read_said(sent), version=VERSION, method="tools/call", params=CALL)
 
     assert (refused.value.code, refused.value.status) == (-32020, 400)
 
@@ -95,7 +96,7 @@ def test_a_header_that_means_another_name_is_refused_though_it_looks_the_same() 
 
     with pytest.raises(RefusedError):
         check_headers(
-            headers(mcp_name=disguised),
+            read_said(headers(mcp_name=disguised)),
             version=VERSION,
             method="tools/call",
             params={"name": json.dumps(disguised).encode()},

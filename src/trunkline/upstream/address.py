@@ -8,7 +8,8 @@ from trunkline.config.server import ServerSpec
 from trunkline.errors import UnreachableError
 from trunkline.upstream.authorization import Authorization, authorized, lines_for
 from trunkline.upstream.exchange import Exchange
-from trunkline.upstream.http1 import HttpClient, Response, request_bytes, split_url
+from trunkline.upstream.http1 import HttpClient, Response, request_bytes
+from trunkline.upstream.origin import split_url
 from trunkline.version import __version__
 from trunkline.wire.era import MODERN_VERSIONS
 from trunkline.wire.headers import encode_value

@@ -167,6 +167,13 @@ def refusal(method: str) -> Answer:
 OVERASKED = Answer(error=error_object(-32603, "Too many questions are open already."))
 
 
+def nobody_asked(session: str, method: str, params: bytes) -> asyncio.Future[Answer]:
+    """The answer to a question that belongs to no call, where no session can be asked."""
+    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    future.set_result(refusal(method))
+    return future
+
+
 def write_answer(server_id: bytes, answer: Answer) -> bytes:
     """Our response to a server's question."""
     return write_error(server_id, answer.error) if answer.error else write_result(server_id, answer.result or b"{}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from trunkline.config.server import ServerSpec
+from trunkline.upstream.warden import descendants, stat_of
 
 RUNNERS = frozenset((
     "npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "bun", "uvx", "uv", "pipx", "docker", "podman", "deno",
@@ -131,7 +132,7 @@ def work_of(pid: int) -> Work | None:
     for one in programs:
         with suppress(OSError, ValueError, IndexError):
             # Two fields of its own time, two of children that ended.
-            ticks += sum(map(int, _after_name(Path(f"/proc/{one}")).split()[11:15]))
+            ticks += sum(map(int, stat_of(one)[11:15]))
             known = True
         with suppress(OSError, ValueError, IndexError):
             lines = Path(f"/proc/{one}/io").read_text().splitlines()
@@ -145,22 +146,3 @@ def _is_runner(pid: int) -> bool:
     except OSError:
         return True  # it is gone
     return not RUNNERS.isdisjoint(PurePath(word).stem for word in words[:_FIRST_WORDS])
-
-
-def descendants(pid: int) -> list[int]:
-    """Every program below this one."""
-    parents: dict[int, int] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError, IndexError):
-            parents[int(folder.name)] = int(_after_name(folder).split()[1])
-    found: list[int] = []
-    level = [pid]
-    while level:
-        level = [child for child, parent in parents.items() if parent in level and child not in found]
-        found += level
-    return found
-
-
-def _after_name(folder: Path) -> str:
-    # The name, in brackets, may hold anything; what follows the last bracket is plain.
-    return (folder / "stat").read_text().rpartition(")")[2]

@@ -8,7 +8,8 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 
 from trunkline.errors import UnreachableError
-from trunkline.upstream.http1 import HttpClient, split_url
+from trunkline.upstream.http1 import HttpClient
+from trunkline.upstream.origin import split_url
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 _Ip = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -238,3 +238,8 @@ class Exchange:
             )
         if self.abort is not None:
             self.abort(self.expired)
+
+
+def own_exchange(server: str, method: str, params: bytes, timeout: float) -> Exchange:
+    """A request of our own, for no call: it may be repeated, and does not count as use."""
+    return Exchange(server, method, params, timeout=timeout, max_timeout=timeout, safe_to_repeat=True, background=True)

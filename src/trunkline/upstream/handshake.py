@@ -17,7 +17,7 @@ from trunkline.upstream.connection import (
     modern_introduction,
 )
 from trunkline.upstream.event_stream import EventStream
-from trunkline.upstream.exchange import Exchange
+from trunkline.upstream.exchange import Exchange, own_exchange
 from trunkline.upstream.http1 import Response
 from trunkline.upstream.response import NotStreamableError, message_of
 from trunkline.wire.envelope import Message, read_message
@@ -55,7 +55,7 @@ class Handshake:
     async def _probe(self, *, only: bool) -> tuple[Message | None, int]:
         """Ask in the modern way; where `only` that will do, the answer may come as late as a server may start."""
         limit = self._spec.start_timeout if only else min(PROBE_TIMEOUT, self._spec.start_timeout)
-        exchange = self._own("server/discover", discover_params(), limit)
+        exchange = own_exchange(self._spec.name, "server/discover", discover_params(), limit)
         exchange.start_clock()
         try:
             response = await self._post(exchange)
@@ -81,7 +81,9 @@ class Handshake:
 
     async def _initialize(self, capabilities: bytes) -> Introduction:
         name = self._spec.name
-        exchange = self._own("initialize", initialize_params(capabilities), self._spec.start_timeout)
+        exchange = own_exchange(
+            self._spec.name, "initialize", initialize_params(capabilities), self._spec.start_timeout
+        )
         exchange.start_clock()
         try:
             response = await self._post(exchange)
@@ -100,8 +102,3 @@ class Handshake:
         introduction = legacy_introduction(name, reply.result)
         self._address.speak(introduction.version, session)
         return introduction
-
-    def _own(self, method: str, params: bytes, timeout: float) -> Exchange:
-        return Exchange(
-            self._spec.name, method, params, timeout=timeout, max_timeout=timeout, safe_to_repeat=True, background=True
-        )

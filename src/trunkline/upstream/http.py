@@ -418,7 +418,7 @@ class HttpConnection:
         self._open.discard(exchange)
         stream, response = self._streams.pop(exchange, None), self._unbegun.pop(exchange, None)
         if stream is not None:
-            stream.response.close()
+            stream.response.fail(lost(self.spec, exchange, "was let go"))  # or who still reads it would wait in vain
         if response is not None:
             response.close()
 

@@ -9,14 +9,13 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from functools import cache
-from urllib.parse import urlsplit
 
 import httptools  # type: ignore[import-untyped]
 
-from trunkline.config.server import shown_url
-from trunkline.errors import ConfigError, ProtocolError, UnreachableError, UpstreamError
+from trunkline.errors import ProtocolError, UnreachableError, UpstreamError
+from trunkline.upstream.origin import Origin
+from trunkline.wire.heads import Heads
 
 HEADER_LIMIT = 64 * 1024
 FRAMING = 16
@@ -26,34 +25,10 @@ BUFFER_LIMIT = 256 * 1024
 IDLE = 4.0
 """Seconds a connection is kept for the next request; shorter than what servers commonly allow."""
 CONNECT_TIMEOUT = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where connections go."""
-
-    scheme: str
-    host: str
-    port: int
-
-    @property
-    def authority(self) -> str:
-        """The value of the Host header."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == (443 if self.scheme == "https" else 80) else f"{host}:{self.port}"
-
-
-def split_url(url: str) -> tuple[Origin, str]:
-    """A URL as its origin and what comes after it."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-    except ValueError as error:
-        raise ConfigError(f"{shown_url(url)!r} is not an address.") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{shown_url(url)!r} is not an http address.")
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Origin(parts.scheme, parts.hostname, port), target
+MOST_HEADS = 64
+"""Heads of answers that are remembered, for each origin."""
+_PARSED = frozenset((b"content-encoding", b"transfer-encoding", b"upgrade"))
+"""Headers that change how an answer is read, so that it goes through the parser each time."""
 
 
 class ClosedError(UpstreamError):
@@ -68,13 +43,13 @@ class Response:
     """An answer as it arrives. Read it whole, or piece by piece; close it when you stop early."""
 
     __slots__ = (
-        "_connection", "_error", "_limit", "_parts", "_size", "_waiter",
-        "complete", "headers", "started", "status", "streams",
+        "_connection", "_error", "_parts", "_size", "_waiter",
+        "complete", "headers", "limit", "started", "status", "streams",
     )  # fmt: skip
 
     def __init__(self, connection: _Connection, limit: int) -> None:
         self._connection = connection
-        self._limit = limit
+        self.limit = limit
         self._parts: deque[bytes] = deque()
         self._size = 0
         self._waiter: asyncio.Future[None] | None = None
@@ -145,8 +120,8 @@ class Response:
             if self._size > BUFFER_LIMIT:
                 self._connection.pause()
             self._wake()
-        elif self._size > self._limit:
-            self.fail(ProtocolError(f"The answer has more than {self._limit} bytes."))
+        elif self._size > self.limit:
+            self.fail(ProtocolError(f"The answer has more than {self.limit} bytes."))
 
     def begin(self, status: int, headers: dict[bytes, bytes]) -> None:
         self.status, self.headers, self.started = status, headers, True
@@ -155,6 +130,11 @@ class Response:
             self.fail(ProtocolError("The answer is compressed, although we did not offer to decompress it."))
         elif self.streams:
             self._wake()
+
+    def arrive(self, headers: dict[bytes, bytes], body: bytes) -> None:
+        """All of it, in one piece, with a head that was read before."""
+        self.status, self.headers, self.started = 200, headers, True
+        self._parts.append(body)
 
     def finish(self) -> None:
         self.complete = True
@@ -187,6 +167,7 @@ class _Connection(asyncio.Protocol):
         self._interim = False
         self._paused = False
         self._poll = select.poll()
+        self._whole = b""  # what came first of an answer
         self.closed = False
         self.idle_since = 0.0
         self.idle_limit = IDLE
@@ -235,6 +216,9 @@ class _Connection(asyncio.Protocol):
         if response is None:
             self.drop()  # bytes that nobody asked for
             return
+        self._whole = b"" if self._raw or response.started else data
+        if self._is_known(response):
+            return
         self._raw += len(data)
         try:
             self._parser.feed_data(data)
@@ -242,11 +226,20 @@ class _Connection(asyncio.Protocol):
             response.fail(ProtocolError("The answer leaves HTTP, although nobody asked for that."))
         except httptools.HttpParserError as error:
             response.fail(ProtocolError(f"The answer is not HTTP: {error}."))
-            self.drop()
+            self.drop()  # also where the answer before it was whole
         # What the parser collects before it tells us of it (a header or trailer without an end) must have a bound too.
         if self._raw > HEADER_LIMIT + self._chunks * FRAMING:
             response.fail(ProtocolError(f"The headers or trailers have more than {HEADER_LIMIT} bytes."))
             self.drop()
+
+    def _is_known(self, response: Response) -> bool:
+        """Take an answer whose head was read before, if it is all that came."""
+        found = self._pool.heads.find(self._whole)
+        if found is None or len(found[1]) > response.limit:
+            return False
+        response.arrive(*found)
+        self._finished(response, found[0])
+        return True
 
     def eof_received(self) -> None:
         self.closed = True
@@ -305,13 +298,22 @@ class _Connection(asyncio.Protocol):
         if self._interim or response is None:
             return
         self._raw = 0
-        self._response = None
+        if not self._parser.should_keep_alive():
+            self.closed = True
+        elif response.status == 200 and not response.streams and _PARSED.isdisjoint(self._headers):
+            # How long its body was, another answer does not say.
+            plain = {name: value for name, value in self._headers.items() if name != b"content-length"}
+            self._pool.heads.learn(self._whole, plain)
+        self._finished(response, self._headers)
+
+    def _finished(self, response: Response, headers: dict[bytes, bytes]) -> None:
+        self._response, self._whole = None, b""  # an idle connection holds nothing
         response.finish()
-        if self._parser.should_keep_alive() and not self.closed:
-            self.idle_limit = _keep_alive(self._headers) if b"keep-alive" in self._headers else IDLE
-            self._pool.give_back(self)
-        else:
+        if self.closed:
             self.drop()
+            return
+        self.idle_limit = _keep_alive(headers) if b"keep-alive" in headers else IDLE
+        self._pool.give_back(self)
 
 
 class ConnectionPool:
@@ -319,6 +321,8 @@ class ConnectionPool:
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
+        self.heads: Heads[dict[bytes, bytes]] = Heads(MOST_HEADS)
+        """Headers of answers that were read before."""
         self._idle: list[_Connection] = []
         self._sweep: asyncio.TimerHandle | None = None
 
@@ -358,7 +362,6 @@ class ConnectionPool:
         self._sweep = None
         now = time.monotonic()
         for connection in [c for c in self._idle if now - c.idle_since >= c.idle_limit]:
-            self._idle.remove(connection)
             connection.drop()
         if self._idle:
             self._sweep = asyncio.get_running_loop().call_later(IDLE / 2, self._drop_old)
@@ -405,7 +408,7 @@ class HttpClient:
             async with asyncio.timeout(min(timeout, CONNECT_TIMEOUT)):
                 hosts = [origin.host] if self._where is None else await self._where(origin.host, origin.port)
                 for host in hosts:
-                    with suppress(OSError) if host != hosts[-1] else nullcontext():
+                    with suppress(OSError) if host is not hosts[-1] else nullcontext():
                         _, connection = await asyncio.get_running_loop().create_connection(
                             lambda: _Connection(pool), host, origin.port, ssl=context, server_hostname=name
                         )

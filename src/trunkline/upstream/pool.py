@@ -15,10 +15,10 @@ from trunkline.config.server import ServerSpec
 from trunkline.errors import AuthorizationNeededError, BusyError, UnreachableError, UpstreamError
 from trunkline.identity import EVERYONE, Scope
 from trunkline.model import Answer, Caller
-from trunkline.tasks import Tasks, open_tasks
+from trunkline.tasks import Tasks, drop_outcome, open_tasks
 from trunkline.upstream.authorization import Authorize, nobodys
-from trunkline.upstream.connection import Connection, ConnectionEvents, NotModernError
-from trunkline.upstream.connection_key import ConnectionKey, Purpose, askable
+from trunkline.upstream.connection import Connection, ConnectionEvents, NotModernError, nobody_asked
+from trunkline.upstream.connection_key import ConnectionKey, ConnectionKeys
 from trunkline.upstream.dial import Dialer
 from trunkline.upstream.exchange import FOREVER
 from trunkline.upstream.leases import Leases
@@ -35,10 +35,10 @@ TASKS_SPARE = 60.0
 class PoolEvents:
     """Whom the pool tells what belongs to no call."""
 
-    hear: Callable[[ConnectionKey, str, bytes], None]
-    woke: Callable[[ConnectionKey], None]
+    hear: Callable[[ConnectionKey, str, bytes], None] = lambda key, method, params: None
+    woke: Callable[[ConnectionKey], None] = lambda _: None
     """A connection was opened, or ended by itself."""
-    ask_session: Callable[[str, str, bytes], asyncio.Future[Answer]]
+    ask_session: Callable[[str, str, bytes], asyncio.Future[Answer]] = nobody_asked
     """Passes a question that belongs to no call to the caller whose session the connection is."""
     downloading: Callable[[ConnectionKey], None] = lambda _: None
     """A server has to be downloaded before it starts."""
@@ -69,8 +69,7 @@ class Pool:
         self._held: dict[ConnectionKey, _Held] = {}
         self._opening: dict[ConnectionKey, asyncio.Task[Connection]] = {}
         self._gates: dict[str, Backoff] = {}
-        self._modern: dict[str, bool] = {}
-        self._legacy: dict[str, bool] = {}
+        self._keys = ConnectionKeys(authorize, lambda spec: spec.fingerprint in self._dialer.old)
         self._passing: dict[Connection, ConnectionKey] = {}
         self._leases = Leases(self._open_lease, self._disown, tasks)
         self._owned: dict[str, set[ConnectionKey]] = {}
@@ -80,32 +79,6 @@ class Pool:
     def __len__(self) -> int:
         return len(self._held)
 
-    def key_of(self, spec: ServerSpec, scope: Scope, caller: Caller, *, tasks: bool = False) -> ConnectionKey:
-        """Which connection serves this caller: in its own era if possible, and shared unless it may be asked."""
-        credential = self._authorize(spec, scope.user) if scope.user and spec.url else None
-        own = credential.user if credential is not None else ""
-        modern = self._modern.get(spec.fingerprint)
-        if modern is None:
-            return ConnectionKey(spec.name, spec.fingerprint, user=own)
-        if modern and (caller.modern or not self._legacy.get(spec.fingerprint, spec.era != "modern")):
-            return ConnectionKey(spec.name, spec.fingerprint, "modern", user=own)
-        capabilities = askable(caller.capabilities)
-        if capabilities == b"{}":
-            return ConnectionKey(spec.name, spec.fingerprint, "legacy", user=own)
-        # On a stream nothing tells which call a question belongs to, and roots are a session's: neither can be shared.
-        # A legacy caller has its own session anyway, on which an HTTP server may also ask outside a call.
-        session = "" if tasks else scope.session
-        streamed = spec.kind != "http" or spec.fingerprint in self._dialer.old
-        purpose: Purpose = "caller"
-        if streamed or tasks or session or b'"roots"' in capabilities:
-            purpose = "tasks" if tasks else "session" if session else "lease"
-        key = ConnectionKey(
-            spec.name, spec.fingerprint, "legacy", purpose, capabilities, scope.app, scope.user, session
-        )
-        if purpose not in ("caller", "lease"):
-            return key
-        return key._replace(thread=scope.thread, client=caller.client_info)
-
     def ready(self, key: ConnectionKey) -> Connection | None:
         """The live connection of a key, if there is one."""
         held = self._held.get(key)
@@ -113,17 +86,17 @@ class Pool:
 
     def at_hand(self, spec: ServerSpec, scope: Scope, caller: Caller, *, tasks: bool = False) -> Connection | None:
         """The connection that `take` would give, where it is there already and no lease."""
-        key = self.key_of(spec, scope, caller, tasks=tasks)
+        key = self._keys.of(spec, scope, caller, tasks=tasks)
         if key.purpose == "lease" or (spec.lifecycle == "transient" and spec.kind == "stdio"):
             return None
         return self.ready(key)
 
     async def take(self, spec: ServerSpec, scope: Scope, caller: Caller, *, tasks: bool = False) -> Connection:
         """A connection for one call: the shared one, or a fresh process for a `transient` server."""
-        key = self.key_of(spec, scope, caller, tasks=tasks)
+        key = self._keys.of(spec, scope, caller, tasks=tasks)
         if key.era == "auto":
             await self.open(spec, key)
-            key = self.key_of(spec, scope, caller, tasks=tasks)
+            key = self._keys.of(spec, scope, caller, tasks=tasks)
         transient = spec.lifecycle == "transient" and spec.kind == "stdio"
         if key.purpose == "lease" and not transient:
             return await self._leases.take(spec, key, self._idle(spec))
@@ -139,15 +112,15 @@ class Pool:
             self._passing[connection] = key
             return connection
         except UnreachableError:
-            if key.era == "legacy" and self._modern.get(spec.fingerprint) and not caller.modern:
+            if key.era == "legacy" and self._keys.is_modern(key) and not caller.modern:
                 # A modern-only server; remembered, so that only the first legacy caller pays for finding out.
-                self._legacy[spec.fingerprint] = False
+                self._keys.learn_modern_only(key)
                 return await self.take(spec, scope, caller, tasks=tasks)
             raise
 
     async def glance(self, spec: ServerSpec, caller: Caller) -> Connection:
         """A connection beside all others, to see what such a caller sees; whoever looks closes it."""
-        return await self._reach(spec, self.key_of(spec, EVERYONE, caller))
+        return await self._reach(spec, self._keys.of(spec, EVERYONE, caller))
 
     def give_back(self, connection: Connection, *, clean: bool) -> None:
         """A call ended. A `transient` process ends with it; a leased one serves on, if the call ended cleanly."""
@@ -159,10 +132,10 @@ class Pool:
 
     async def own(self, spec: ServerSpec, scope: Scope, caller: Caller) -> tuple[ConnectionKey, Connection] | None:
         """The connection that is this caller's alone, opened if need be; `None` where it shares one."""
-        key = self.key_of(spec, scope, caller)
+        key = self._keys.of(spec, scope, caller)
         if key.era == "auto":
             await self.open(spec, key)
-            key = self.key_of(spec, scope, caller)
+            key = self._keys.of(spec, scope, caller)
         if key.purpose == "shared" or (spec.lifecycle == "transient" and spec.kind == "stdio"):
             return None
         if key.purpose == "lease":
@@ -227,14 +200,15 @@ class Pool:
 
     async def open(self, spec: ServerSpec, key: ConnectionKey | None = None) -> Connection:
         """Connect a key, once for all who ask meanwhile."""
-        key = self._known(key or ConnectionKey(spec.name, spec.fingerprint))
+        key = self._keys.settled(key or ConnectionKey(spec.name, spec.fingerprint))
         held = self.ready(key)
         if held is not None:
             return held
         opening = self._opening.get(key)
         if opening is None:
             opening = self._tasks.start(self._open(spec, key), name=f"connect {spec.name}")
-            opening.add_done_callback(_seen)
+            # Whoever waits gets the error; when nobody does, it is in the gate's record, and not news.
+            opening.add_done_callback(drop_outcome)
             self._opening[key] = opening
             opening.add_done_callback(lambda _: self._opening.pop(key, None))
         try:
@@ -333,10 +307,10 @@ class Pool:
 
     def _spare(self, mine: Mapping[Connection, ConnectionKey]) -> Connection | None:
         """Close the one of a user's connections that was idle for longest; nothing where each is needed."""
-        idle = [one for one, key in mine.items() if self._is_idle(one, self._known(key))]
+        idle = [one for one, key in mine.items() if self._is_idle(one, self._keys.settled(key))]
         found = min(idle, key=lambda one: one.last_used, default=None)
         if found is not None:
-            key = self._known(mine[found])
+            key = self._keys.settled(mine[found])
             if not self._leases.let_go(found):
                 del self._held[key]
                 self._disown(key)
@@ -356,13 +330,6 @@ class Pool:
             return not self._events.quota.in_use(key)
         return connection.last_used > held.since or now - held.since > SWEEP  # else it is about to be used
 
-    def _known(self, key: ConnectionKey) -> ConnectionKey:
-        """The key under the era that its server is known to speak, so that all who want it share it."""
-        modern = self._modern.get(key.fingerprint)
-        if key.era != "auto" or modern is None:
-            return key
-        return key._replace(era="modern" if modern else "legacy")
-
     async def _close(self, keys: list[ConnectionKey]) -> None:
         closing = [self._held.pop(key).connection.close() for key in keys if key in self._held]
         for key in keys:
@@ -377,7 +344,7 @@ class Pool:
         if stale is not None and not stale.connection.alive:
             self.lost(key, stale.connection, "The connection was lost.")
         connection = await self._connect(spec, key)
-        key = self._known(key)
+        key = self._keys.settled(key)
         one_users = key.purpose == "caller" or (key.purpose == "shared" and key.user)
         idle = self._idle(spec) if one_users else FOREVER
         self._held[key] = _Held(connection, time.monotonic(), idle)
@@ -415,14 +382,14 @@ class Pool:
         except AuthorizationNeededError:
             raise
         except UpstreamError as error:
-            if key.era == "legacy" and self._modern.get(key.fingerprint):
+            if key.era == "legacy" and self._keys.is_modern(key):
                 raise  # only asked whether it also speaks the older way
             if isinstance(error, NotModernError) and spec.era == "auto":
-                self._modern.pop(key.fingerprint, None)  # it was replaced by another version: ask it anew
+                self._keys.forget(key)  # it was replaced by another version: ask it anew
             gate.failed(time.monotonic(), str(error), random.random())  # noqa: S311 - jitter
             raise
         if key.era == "auto":
-            self._modern[spec.fingerprint] = connection.introduction.modern
+            self._keys.learn(key, modern=connection.introduction.modern)
         gate.connected()
         return connection
 
@@ -442,9 +409,3 @@ async def open_pool(events: PoolEvents, authorize: Authorize = nobodys) -> Async
         # Connections that were cut are closed in the loop's next turns; it may end right after us.
         for _ in range(3):
             await asyncio.sleep(0)
-
-
-def _seen(task: asyncio.Task[Connection]) -> None:
-    # Whoever waits gets the error; when nobody does, it is in the gate's record, and not news.
-    if not task.cancelled():
-        task.exception()

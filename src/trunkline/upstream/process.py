@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from trunkline.errors import UnreachableError
 
@@ -119,16 +119,17 @@ class Warden:
         self._count += 1
         process = Process(self._count, name, self)
         theirs: list[int] = []
-        ours: list[BinaryIO] = []
+        ours: list[int] = []
         try:
             self._ensure_running(loop)
             in_read, in_write, out_read, out_write, err_read, err_write = _pipes()
-            theirs = [in_read, out_write, err_write]
-            ours = [os.fdopen(in_write, "wb", 0), os.fdopen(out_read, "rb", 0), os.fdopen(err_read, "rb", 0)]
-            process.stdin, _ = await loop.connect_write_pipe(asyncio.Protocol, ours[0])
+            theirs, ours = [in_read, out_write, err_write], [err_read, out_read, in_write]
+            # What the loop was given is the loop's to close, also where it could not take it.
+            process.stdin, _ = await loop.connect_write_pipe(asyncio.Protocol, _PipeEnd(ours.pop(), loop))
             process.transports.append(process.stdin)
-            process.transports.append((await loop.connect_read_pipe(output, ours[1]))[0])
-            process.transports.append((await loop.connect_read_pipe(lambda: _Words(process), ours[2]))[0])
+            process.transports.append((await loop.connect_read_pipe(output, _PipeEnd(ours.pop(), loop)))[0])
+            words = await loop.connect_read_pipe(lambda: _Words(process), _PipeEnd(ours.pop(), loop))
+            process.transports.append(words[0])
             started = self._starting[process.number] = loop.create_future()
             self._running[process.number] = process
             command = [found, *argv[1:]]
@@ -146,14 +147,10 @@ class Warden:
             hint = "Allow more: `ulimit -n`, or LimitNOFILE of its service." if why == TOO_MANY_FILES else ""
             raise UnreachableError(f"Server {name!r} cannot be started: {why}.", hint=hint) from error
         finally:
-            _close(theirs)
+            _close(theirs + ours)
             self._starting.pop(process.number, None)
             if not process.pid:
                 self._give_up(process)
-                for file in ours[len(process.transports) :]:
-                    # A loop that was interrupted while it took one over may have closed it already.
-                    with contextlib.suppress(OSError):
-                        file.close()
 
     def _give_up(self, process: Process) -> None:
         """Let go of a process whose start was not waited for; if it did start, it ends."""
@@ -327,3 +324,23 @@ class _Words(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._process.say(data)
+
+
+class _PipeEnd:
+    """Our end of a pipe, for a loop.
+
+    The standard loop closes it as a file. uvloop closes its number, and then the file, too: in between a thread may
+    have been given that number for something else, so that there is nothing to close here a second time.
+    """
+
+    def __init__(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._number = number
+        self._closed = type(loop).__module__.partition(".")[0] == "uvloop"
+
+    def fileno(self) -> int:
+        return self._number
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            os.close(self._number)

@@ -13,7 +13,8 @@ from trunkline.tasks import Tasks
 from trunkline.upstream.address import with_lines
 from trunkline.upstream.authorization import Authorization, authorized
 from trunkline.upstream.connection import ConnectionEvents
-from trunkline.upstream.http1 import HttpClient, Response, request_bytes, split_url
+from trunkline.upstream.http1 import HttpClient, Response, request_bytes
+from trunkline.upstream.origin import split_url
 from trunkline.upstream.stream import StreamConnection
 from trunkline.wire.envelope import guess_number
 from trunkline.wire.sse import Decoder

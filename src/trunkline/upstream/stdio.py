@@ -7,7 +7,7 @@ import os
 from contextlib import AsyncExitStack
 
 from trunkline.config.server import ServerSpec
-from trunkline.errors import UnreachableError, UpstreamError
+from trunkline.errors import SessionLostError, UnreachableError, UpstreamError
 from trunkline.tasks import open_tasks
 from trunkline.upstream.connection import ConnectionEvents
 from trunkline.upstream.download import Work, package_of, runner_of, still_fetches, turn_to_fetch, work_of
@@ -17,6 +17,8 @@ from trunkline.upstream.stream import StreamConnection
 
 LOOK = 2.0
 """Seconds between two looks at whether a server is still being downloaded."""
+FAREWELL = 1.0
+"""Seconds in which a process that closed its output may be seen to end; how it ended says more."""
 
 
 async def connect_stdio(spec: ServerSpec, events: ConnectionEvents, warden: Warden, *, era: str) -> StreamConnection:
@@ -39,8 +41,7 @@ async def _start(spec: ServerSpec, events: ConnectionEvents, warden: Warden, era
             spec.answer_limit,
             on_line=connection.receive,
             on_too_long=connection.too_long,
-            # A process that ends closes its output first; how it ended is told a moment later, and says more.
-            on_end=lambda: _later(connection),
+            on_end=lambda: _end_later(connection),
         )
 
     process = await warden.spawn(spec.name, [spec.command, *spec.args], env=env, cwd=spec.cwd, output=lines)
@@ -64,8 +65,12 @@ async def _start(spec: ServerSpec, events: ConnectionEvents, warden: Warden, era
                 await connection.open(era=era)
             unless_open.pop_all()
     except UnreachableError as error:
-        error.last_words = process.last_words
-        raise
+        failure = error
+        if isinstance(error, SessionLostError) and process.exited.done() and process.exited.result() >= 0:
+            # That it did not listen any more was seen first; how it ended says more.
+            failure = UnreachableError(f"Server {spec.name!r} {_how_it_ended(process.exited.result())}.")
+        failure.last_words = process.last_words
+        raise failure from error.__cause__
     except (TimeoutError, UpstreamError) as error:
         failure = _failed_start(spec, process, patience, error)
         failure.last_words = process.last_words
@@ -101,8 +106,8 @@ class _Patience:
                     self._events.downloading()
 
 
-def _later(connection: StreamConnection) -> None:
-    asyncio.get_running_loop().call_later(0.1, connection.end, "closed its output")
+def _end_later(connection: StreamConnection) -> None:
+    asyncio.get_running_loop().call_later(FAREWELL, connection.end, "closed its output")
 
 
 def _one_line(text: bytes) -> bytes:

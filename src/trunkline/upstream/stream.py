@@ -23,7 +23,7 @@ from trunkline.upstream.connection import (
     withdrawal,
     write_answer,
 )
-from trunkline.upstream.exchange import FOREVER, Clock, Exchange
+from trunkline.upstream.exchange import FOREVER, Clock, Exchange, own_exchange
 from trunkline.wire import meta
 from trunkline.wire.envelope import (
     Message,
@@ -91,7 +91,7 @@ class StreamConnection:
             if era == "modern":
                 raise NotModernError(self.spec)
         params = initialize_params(self.events.capabilities)
-        reply = await self.request(self._own("initialize", params, FOREVER))
+        reply = await self.request(own_exchange(self.spec.name, "initialize", params, FOREVER))
         if reply.error and slow:
             # It had not been up yet when it was asked, and is no legacy server: now it will say.
             found = await self._probe(FOREVER)
@@ -282,7 +282,7 @@ class StreamConnection:
 
     async def _probe(self, patience: float) -> Introduction | None:
         try:
-            reply = await self.request(self._own("server/discover", discover_params(), patience))
+            reply = await self.request(own_exchange(self.spec.name, "server/discover", discover_params(), patience))
         except UpstreamTimeoutError:
             raise
         except UpstreamError:
@@ -297,11 +297,6 @@ class StreamConnection:
                 f"Server {self.spec.name!r} refused to introduce itself: {reply.error[:200].decode()}"
             )
         return modern_introduction(self.spec.name, reply.result)
-
-    def _own(self, method: str, params: bytes, timeout: float) -> Exchange:
-        return Exchange(
-            self.spec.name, method, params, timeout=timeout, max_timeout=timeout, safe_to_repeat=True, background=True
-        )
 
     def _answer(self, server_id: bytes, answer: Answer) -> None:
         if not self._ended:

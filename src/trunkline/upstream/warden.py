@@ -16,15 +16,19 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+
+TYPE_CHECKING = False  # Importing `typing` for this one name would take a tenth of the start.
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Prctl = Callable[..., Any]
 
 MARK = "TRUNKLINE_PROCESS"
 """Variable by which a server's descendants are known even after they left its process group."""
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LINUX = sys.platform == "linux"
-Prctl = Callable[..., Any]
 
 
 def main() -> None:
@@ -209,20 +213,18 @@ def kill(pid: int, number: int) -> None:
         pass
 
 
-def descendants() -> list[int]:
-    """Every process below this one; empty where there is no /proc."""
+def descendants(pid: int) -> list[int]:
+    """Every live process below one; empty where there is no /proc."""
     children: dict[int, list[int]] = {}
-    for pid in numbered("/proc"):
+    for other in numbered("/proc"):
         try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                stat = file.read()
+            fields = stat_of(other)
         except OSError:
             continue
-        fields = stat[stat.rindex(b")") + 2 :].split()
         if fields[0] != b"Z":
-            children.setdefault(int(fields[1]), []).append(pid)
+            children.setdefault(int(fields[1]), []).append(other)
     found: list[int] = []
-    ahead = [os.getpid()]
+    ahead = [pid]
     while ahead:
         below = children.get(ahead.pop(), [])
         found += below
@@ -230,10 +232,17 @@ def descendants() -> list[int]:
     return found
 
 
+def stat_of(pid: int) -> list[bytes]:
+    """What the kernel says of a process, from its state on."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        # The name, in brackets, may hold anything; what follows the last bracket is plain.
+        return file.read().rpartition(b")")[2].split()
+
+
 def marked(mark: str) -> list[int]:
     """The descendants that carry a server's mark in their environment."""
     found: list[int] = []
-    for pid in descendants():
+    for pid in descendants(os.getpid()):
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
                 if mark.encode() in file.read().split(b"\0"):
@@ -253,7 +262,7 @@ def numbered(folder: str) -> list[int]:
 def end_everything() -> None:
     """SIGTERM to all, then SIGKILL until nobody is left."""
     polite_until = time.monotonic() + 0.5
-    for pid in descendants():
+    for pid in descendants(os.getpid()):
         kill(pid, signal.SIGTERM)
     until = time.monotonic() + 3
     while time.monotonic() < until:
@@ -263,7 +272,7 @@ def end_everything() -> None:
         except ChildProcessError:
             return
         if time.monotonic() > polite_until:
-            for pid in descendants():
+            for pid in descendants(os.getpid()):
                 kill(pid, signal.SIGKILL)
         time.sleep(0.02)
 

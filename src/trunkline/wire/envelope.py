@@ -139,7 +139,7 @@ def read_string(value: bytes) -> str:
     """A JSON string; empty when the value is absent or something else."""
     if value[:1] != b'"':
         return ""
-    if b"\\" not in value:
+    if value.find(b"\\") < 0:
         return value[1:-1].decode()
     try:
         return msgspec.json.decode(value, type=str)

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from trunkline.wire.envelope import METHOD_NOT_FOUND, Message
 from trunkline.wire.members import decode_object
-
-
-class Era(StrEnum):
-    """How a peer speaks."""
-
-    MODERN = "modern"
-    LEGACY = "legacy"
-
 
 MODERN_VERSIONS = ("2026-07-28",)
 LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")

@@ -6,7 +6,10 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, cast
+
+import msgspec
 
 from trunkline.errors import RefusedError
 from trunkline.wire.envelope import read_string
@@ -33,13 +36,41 @@ HeaderMap = dict[tuple[str, ...], str]
 """Path of a property to the lower-case name of the header that repeats it."""
 
 
-def check_headers(headers: Mapping[bytes, bytes], *, version: str, method: str, params: Members) -> None:
-    """Refuse a request whose headers say something else than its body."""
-    _must_equal(headers, b"mcp-protocol-version", version)
-    _must_equal(headers, b"mcp-method", method)
+class Said(msgspec.Struct, frozen=True):
+    """What the headers of a request say of its body; `None` where they say nothing that can be understood."""
+
+    version: str | None
+    method: str | None
+    name: str | None
+    params: Mapping[bytes, bytes]
+    """The `Mcp-Param-*` headers, as they were sent."""
+    is_json: bool
+
+
+def read_said(headers: Mapping[bytes, bytes]) -> Said:
+    """Read the headers that repeat something of the body."""
+    return Said(
+        _meaning(headers.get(b"mcp-protocol-version")),
+        _meaning(headers.get(b"mcp-method")),
+        _meaning(headers.get(b"mcp-name")),
+        {name: value for name, value in headers.items() if name.startswith(PARAM)},
+        headers.get(b"content-type", b"").lower().startswith(b"application/json"),
+    )
+
+
+def check_headers(said: Said, *, version: str, method: str, params: Members) -> str:
+    """Refuse a request whose headers say something else than its body; gives what the request names."""
+    if said.version != version:
+        _mismatch(b"mcp-protocol-version")
+    if said.method != method:
+        _mismatch(b"mcp-method")
     named_by = NAMED_BY.get(method)
-    if named_by is not None:
-        _must_equal(headers, b"mcp-name", read_string(params.get(named_by, b"")))
+    if named_by is None:
+        return ""
+    name = read_string(params.get(named_by, b""))
+    if said.name != name:
+        _mismatch(b"mcp-name")
+    return name
 
 
 def check_param_headers(headers: Mapping[bytes, bytes], wanted: HeaderMap, arguments: bytes) -> None:
@@ -108,9 +139,17 @@ _DATA = frozenset(("default", "examples", "const", "enum", "required", "x-mcp-he
 
 def encode_value(value: str) -> bytes:
     """A header value, in base64 where plain characters would not survive."""
+    return _encode_again(value) if len(value) <= 128 else _encode(value)
+
+
+def _encode(value: str) -> bytes:
     if _PLAIN.fullmatch(value) and value == value.strip() and not _SENTINEL.fullmatch(value):
         return value.encode()
     return b"=?base64?" + base64.b64encode(value.encode()) + b"?="
+
+
+_encode_again = lru_cache(maxsize=1024)(_encode)
+"""For the names of tools, which are few."""
 
 
 def decode_value(value: bytes) -> str | None:
@@ -126,10 +165,13 @@ def decode_value(value: bytes) -> str | None:
         return None
 
 
-def _must_equal(headers: Mapping[bytes, bytes], name: bytes, expected: str) -> None:
-    sent = headers.get(name)
-    if sent is None or ((sent != expected.encode() or sent[:1] == b"=") and decode_value(sent) != expected):
-        _mismatch(name)
+def _meaning(sent: bytes | None) -> str | None:
+    if sent is None or sent[:1] == b"=":
+        return decode_value(sent) if sent is not None else None
+    try:
+        return sent.decode()  # some send UTF-8 as it is
+    except UnicodeDecodeError:
+        return None
 
 
 def _mismatch(name: bytes) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from trunkline.errors import RefusedError
+from trunkline.untrusted import as_object
 
 Members = dict[str, bytes]
 """Name to value, in the order of the text; values are JSON as it was written."""
@@ -115,7 +116,7 @@ def decode_object(value: bytes) -> dict[str, Any]:
         found: Any = decode(value) if value else {}
     except ValueError:
         return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return as_object(found)
 
 
 def encode(value: Any) -> bytes:
@@ -162,7 +163,7 @@ def _crowded(text: bytes) -> bool:
     if colons <= MOST_MEMBERS:
         return False
     try:
-        found = _roomy(_smooth(text) if b"\\u" in text else text)
+        found = _roomy(text.translate(_WITHOUT_HALVES[0]) if b"\\" in text else text)
     except (msgspec.DecodeError, RecursionError):
         return False
     return colons - sum(bytes(value).count(b":") for value in msgspec.structs.astuple(found)) > MOST_MEMBERS
@@ -221,27 +222,30 @@ _LARGEST_SCAN = 2**18
 """Bytes that are read letter by letter, where an object has half surrogate pairs and a name twice or is broken."""
 
 
+_WITHOUT_HALVES = bytes.maketrans(b"dD", b"cC"), bytes.maketrans(b"dD", b"aA")
+"""Make another letter of every `\\udXXX`. Escapes and literals have no `c`: the first copy is JSON if the text is.
+
+In each copy some names may become one; in both only those that are, or an odd few.
+"""
+
+
 def _between_halves(text: bytes) -> list[tuple[str, bytes]] | None:
     """The members of an object with half surrogate pairs; `None` if a name occurs twice, or it is no object.
 
     It is taken apart where a copy without them has its parts, and no part is read.
     """
-    smooth = _smooth(text)
-    try:
-        found = _decode(smooth)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    if len(found) > MOST_MEMBERS:
-        raise ValueError(f"more than {MOST_MEMBERS} names in one object")
-    places = _places({name: bytes(value) for name, value in found.items()}, smooth)
-    if places is None:
-        return None
-    return [(str(_scanner.decode(text[name].decode())), text[value]) for name, value in places]
-
-
-def _smooth(text: bytes) -> bytes:
-    """A JSON text of the same shape and length that has no surrogates: every `\\udXXX` in it is another letter."""
-    return text.replace(rb"\\", b"..").replace(rb"\ud", rb"\u0").replace(rb"\uD", rb"\u0")
+    for table in _WITHOUT_HALVES:
+        smooth = text.translate(table)
+        try:
+            found = _decode(smooth)
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        if len(found) > MOST_MEMBERS:
+            raise ValueError(f"more than {MOST_MEMBERS} names in one object")
+        places = _places({name: bytes(value) for name, value in found.items()}, smooth)
+        if places is not None:
+            return [(str(_scanner.decode(text[name].decode())), text[value]) for name, value in places]
+    return None
 
 
 def _refuse(reason: str) -> Any:

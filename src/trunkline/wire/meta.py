@@ -126,7 +126,7 @@ _ONLY_MODERN = frozenset(("resultType", "ttlMs", "cacheScope"))
 def progress_token(params: Members) -> bytes:
     """The token under which the caller wants to hear of progress; empty when it does not."""
     meta = params.get("_meta", b"")
-    if b'"progressToken"' not in meta and b"\\" not in meta:
+    if meta.find(b'"progressToken"') < 0 and meta.find(b"\\") < 0:
         return b""
     return _members_of(meta).get(PROGRESS_TOKEN, b"")
 

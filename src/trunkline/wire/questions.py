@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
 
 from trunkline.model import Answer, Question
+from trunkline.untrusted import as_list, as_object
 from trunkline.wire.envelope import METHOD_NOT_FOUND, error_object, read_string
 from trunkline.wire.era import MISSING_CAPABILITY
 from trunkline.wire.members import Members, decode_object, encode, is_object, read_members, write_members
@@ -75,7 +75,7 @@ def read_answers(params: Members) -> dict[str, Answer]:
 
 def read_input_required(result: bytes) -> tuple[dict[str, Question], bytes] | None:
     """The questions of a modern server's result, and its state; `None` when it asks nothing."""
-    if b"input_required" not in result:
+    if result.find(b"input_required") < 0:
         return None
     members = read_members(result)
     if read_string(members.get("resultType", b"")) != "input_required":
@@ -91,11 +91,9 @@ def read_input_required(result: bytes) -> tuple[dict[str, Question], bytes] | No
 def url_questions(error: bytes) -> dict[str, Question]:
     """The addresses that a legacy server's error -32042 wants opened, as questions."""
     found = decode_object(error)
-    data: Any = found.get("data")
-    if found.get("code") != -32042 or not isinstance(data, dict):
+    if found.get("code") != -32042:
         return {}
-    wanted: Any = data.get("elicitations")  # type: ignore[reportUnknownMemberType]
-    listed = cast("list[Any]", wanted) if isinstance(wanted, list) else []
+    listed = as_list(as_object(found.get("data")).get("elicitations"))
     return {f"url{at}": Question("elicitation/create", encode(one)) for at, one in enumerate(listed)}
 
 
