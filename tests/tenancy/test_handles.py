@@ -72,7 +72,8 @@ async def test_no_route_starts_a_command_unless_the_operator_allows_it(
     tmp_path: Path, http: aiohttp.ClientSession, role: str
 ) -> None:
     canary = tmp_path / "canary"
-    async with open_house(tmp_path / "home", http) as (opened, admin):
+    refused: set[tuple[str, str, int]] = set()
+    async with open_house(tmp_path / "home", http, sections={"audit": {"enabled": True}}) as (opened, admin):
         key = await admin.key("ana")
         await admin("POST", "servers", {"name": "own", "url": "http://127.0.0.1:1/mcp", "user": "ana"})
         await admin("POST", "servers", {"name": "all", "url": "http://127.0.0.1:1/mcp", "scope": "app"})
@@ -90,7 +91,11 @@ async def test_no_route_starts_a_command_unless_the_operator_allows_it(
             status, told = await asks(method, path, body)
             expected = (401,) if role == "nobody" else (403, 404)
             assert status in expected, (method, path, told)
+            refused |= {(method, f"/api/v1/{path.partition('?')[0]}", status)} if status != 404 else set()
+        lines = (await admin("GET", "audit?kind=refusal"))[1]["lines"]
         await opened.hub.ready(5)
         await ModernCaller(opened.url, http, token=key).request("tools/list")
 
     assert not canary.exists()
+    assert refused
+    assert {(line["method"], line["path"], line["status"]) for line in lines} == refused

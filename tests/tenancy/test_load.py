@@ -14,7 +14,7 @@ import pytest
 
 from tests.harness import ModernCaller, faulty, gateway, until
 from tests.tenancy.test_people import Admin
-from trunkline import Config, Hub, LimitReached, open_hub
+from trunkline import Annotations, Config, Hub, LimitNear, LimitReached, Tool, open_hub
 from trunkline.authoring.server import MCPServerBase
 from trunkline.authoring.serving import open_http
 from trunkline.config.reading import parse
@@ -106,6 +106,28 @@ async def test_who_runs_too_many_calls_is_told_and_so_is_whoever_listens(tmp_pat
 
     assert caught.value.retry_after == 1
     assert heard == [LimitReached("ana", "", "running_calls")]
+
+
+async def test_a_day_costs_what_its_tools_cost_and_who_nears_the_limit_is_told_of_once(tmp_path: Path) -> None:
+    heard: list[LimitNear | LimitReached] = []
+    limits = LimitsSection(cost_per_day=1.0, alert_at=0.5)
+    desk = Desk()
+    desk.server.register_tool(Tool("pay", "Pay.", annotations=Annotations(cost_hint=0.3), execute=lambda _: "paid"))
+    async with open_hub(Config(home=tmp_path, limits=limits)) as hub:
+        hub.on(LimitNear, heard.append)
+        hub.on(LimitReached, heard.append)
+        await hub.mount(desk.server)
+        told = [list(heard) for _ in range(4) if (await hub.call("pay", user="ana")).text == "paid"]
+        with pytest.raises(LimitReachedError, match="1 cost in a day") as caught:
+            await hub.call("pay", user="ana")
+        assert (await hub.call("pay", user="bob")).text == "paid"
+
+    assert [len(before) for before in told] == [0, 1, 1, 1]
+    assert 0 < caught.value.retry_after <= 86400
+    near, reached = heard
+    assert isinstance(near, LimitNear)
+    assert (near.user, near.limit, round(near.share, 3)) == ("ana", "cost_per_day", 0.6)
+    assert reached == LimitReached("ana", "", "cost_per_day")
 
 
 @asynccontextmanager

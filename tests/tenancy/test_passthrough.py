@@ -26,7 +26,11 @@ SENT = {
     "x-vault-token": "canary-vault",
     "x-forwarded-for": "canary-address",
     "trunkline-thread": "canary-thread",
+    "x-api-key": "canary-api-key",
     "connection": "keep-alive, x-hop",
+    "keep-alive": "canary-keep",
+    "proxy-connection": "canary-proxy-connection",
+    "trailer": "canary-trailer",
     "x-hop": "canary-hop",
     "te": "canary-te",
     "last-event-id": "canary-event",
@@ -102,12 +106,14 @@ async def test_nothing_of_what_lets_a_caller_in_reaches_a_server_a_log_or_the_di
             sections: Json = {"auth": {"issuers": {"corp": {"issuer": corp.url}}}}
             async with gateway(tmp_path / "home", servers, sections=sections) as opened:
                 tokens = [corp.token(opened.url), await Admin(opened, http).key("bob")]
-                answers: list[bytes] = []
+                answers, sessions = list[bytes](), list[str]()
                 for token in tokens:
                     callers = (ModernCaller(opened.url, http, token=token), LegacyCaller(opened.url, http))
                     for caller in callers:
                         caller.headers |= {**SENT, "authorization": f"Bearer {token}"}
+                    callers[0].headers["mcp-session-id"] = "canary-session"
                     await callers[1].open()
+                    sessions.append(callers[1].headers["mcp-session-id"])
                     for caller in callers:
                         for server in servers:
                             heard = await caller.call(f"{server}__echo", {"text": "x"})
@@ -119,7 +125,7 @@ async def test_nothing_of_what_lets_a_caller_in_reaches_a_server_a_log_or_the_di
     kept = [path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file()]
 
     secret = [word for token in tokens for word in (token, token.rpartition(".")[2])]
-    assert [word for word in ("canary", *secret) if any(word in one for one in seen)] == []
+    assert [word for word in ("canary", *secret, *sessions) if any(word in one for one in seen)] == []
     assert [word for word in secret if word in caplog.text] == []
     assert [word for word in (*secret, "our-own") if any(word.encode() in one for one in answers)] == []
     assert [word for word in secret if any(word.encode() in one for one in kept)] == []

@@ -133,6 +133,8 @@ async def test_thirty_planted_secrets_are_found_nowhere(tmp_path: Path, http: ai
     env = {f"P_{what}": plant(what) for what in (
         "HEADER", "TOKEN", "QUERY", "GONE_QUERY", "CLIENT_SECRET", "ENV", "ASSERTION",
     )}  # fmt: skip
+    (tmp_path / "temporary").mkdir()
+    env["TMPDIR"] = str(tmp_path / "temporary")
     environ = {**os.environ, "TRUNKLINE_HOME": str(tmp_path), PASSPHRASE: plant("passphrase")}
 
     def run(*words: str, given: str = "") -> str:

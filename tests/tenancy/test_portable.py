@@ -100,7 +100,7 @@ BOB: Json = {"name": "bob", "role": "member", "limits": {}}
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (changed(version=2), "version 2"),
+        (changed(version=3), "version 3"),
         (changed(format="other"), "no document of a store"),
         (changed(more=1), "no document of a store"),
         (changed(users=[{**BOB, "role": "king"}]), "no document of a store"),

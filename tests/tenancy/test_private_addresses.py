@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 
 import aiohttp
 
+from tests.harness import gateway
 from tests.tenancy.test_access import open_house
 from tests.upstream.test_egress import HERE, canary, was_touched
 
 __all__ = ["canary"]
+
+
+OAUTH = ("issuer", "authorization_url", "token_url", "idp_token_url", "client_metadata_url")
+
+
+async def test_every_field_of_the_api_that_takes_an_address_is_tried_here(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with (
+        gateway(tmp_path, {}) as opened,
+        http.get(opened.url.removesuffix("/mcp") + "/api/v1/openapi.json") as answer,
+    ):
+        schemas = (await answer.json())["components"]["schemas"]
+    taken = {
+        f"{name}.{field}"
+        for name, schema in schemas.items()
+        if name.startswith("Wanted")
+        for field in schema["properties"]
+        if re.search("ur[il]|issuer|endpoint|address|host", field)
+    }
+
+    assert taken == {"WantedServer.url", "WantedCheck.url", *(f"WantedOAuth.{field}" for field in OAUTH)}
 
 
 async def test_no_address_of_a_members_server_reaches_this_machine(
@@ -24,7 +48,7 @@ async def test_no_address_of_a_members_server_reaches_this_machine(
             url = f"http://{host}:{port}/mcp"
             for path, body in {
                 "servers/check": {"url": url},
-                "servers": {"name": f"s{number}", "url": url, "oauth": {"client_id": "c", "token_url": url}},
+                "servers": {"name": f"s{number}", "url": url, "oauth": {"client_id": "c", **dict.fromkeys(OAUTH, url)}},
                 f"servers/s{number}/login": {},
                 f"servers/s{number}/restart": {},
             }.items():

@@ -40,8 +40,7 @@ def replace_file(
             if sync:
                 file.flush()
                 os.fsync(file.fileno())
-        if mode != 0o600:
-            os.chmod(temporary, mode)
+        os.chmod(temporary, mode)
         if keep_owner:
             _give_to_owner(temporary, path)
         os.replace(temporary, path)

@@ -34,6 +34,7 @@ class PinRow:
 
 
 _THIS = "owner = ? AND server = ?"
+_TABLES = ("agreed_servers", "pins", "waiting")
 
 
 async def servers(store: Store) -> list[ServerOf]:
@@ -87,6 +88,27 @@ async def definition(store: Store, server: ServerOf, key: Key) -> bytes:
     sql = f"SELECT definition FROM pins WHERE {_THIS} AND item = ? ORDER BY agreed DESC LIMIT 1"
     rows = await store.fetch(sql, *server, _item(key))
     return bytes(rows[0][0]) if rows else b""
+
+
+async def definitions(store: Store | Session, server: ServerOf) -> list[tuple[Key, bytes, bytes]]:
+    """Every pin with what it is of; those of one name behind each other, the newest last."""
+    sql = f"SELECT kind, name, pin, definition FROM pins WHERE {_THIS} ORDER BY kind, name, agreed, pin"
+    return [
+        ((kind, _text(name)), bytes(pin), bytes(content))
+        for kind, name, pin, content in await store.fetch(sql, *server)
+    ]
+
+
+async def names(store: Store | Session, owner: str, kind: str) -> list[tuple[str, str]]:
+    """The names of one kind of which anything was agreed to, behind whose they are."""
+    sql = "SELECT DISTINCT server, name FROM pins WHERE owner = ? AND kind = ?"
+    return [(server, _text(name)) for server, name in await store.fetch(sql, owner, kind)]
+
+
+async def knows(store: Store | Session, server: ServerOf) -> bool:
+    """Whether anything of a server was agreed to, or waits."""
+    every = " UNION ALL ".join(f"SELECT 1 FROM {table} WHERE {_THIS}" for table in _TABLES)
+    return bool(await store.fetch(f"SELECT 1 FROM ({every}) AS found LIMIT 1", *server, *server, *server))
 
 
 async def pinned(session: Session, server: ServerOf, keys: Sequence[Key]) -> dict[Key, list[bytes]]:
@@ -169,7 +191,7 @@ async def remove_waiting(session: Session, server: ServerOf, keys: Sequence[Key]
 
 async def forget(session: Session, owner: str, server: str | None = None) -> None:
     """Whoever has the name next is seen for the first time; without a server, the same for all of an owner."""
-    for table in ("agreed_servers", "pins", "waiting"):
+    for table in _TABLES:
         if server is None:
             await session.fetch(f"DELETE FROM {table} WHERE owner = ?", owner)
         else:

@@ -197,6 +197,10 @@ STEPS: tuple[str, ...] = (
     CREATE INDEX calls_program ON calls (program, id) WHERE program <> '';
     CREATE INDEX calls_seconds ON calls (id, seconds);
     """,
+    # 11: the tools that used the most, found in the index alone
+    """
+    CREATE INDEX used_tool ON used (tool, server, tokens_in, tokens_out, list_tokens, search_tokens);
+    """,
 )
 NEWEST = len(STEPS)
 VAULT = 3

@@ -73,7 +73,7 @@ class ConsoleSessions:
     async def admit(self, value: bytes) -> Admission | None:
         """Whom a cookie lets in; `None` when nobody, or no longer."""
         at, digest = self.now(), hashlib.sha256(value).digest()
-        found = self._open.get(digest) or await self._look_up(value, at)
+        found = self._open.get(digest) or await self._look_up(value)
         if found is None:
             return None
         if at >= found.until or at - found.seen >= self.idle:
@@ -89,7 +89,7 @@ class ConsoleSessions:
     async def end(self, value: bytes) -> None:
         """Sign out."""
         digest = hashlib.sha256(value).digest()
-        found = self._open.get(digest) or await self._look_up(value, self.now())
+        found = self._open.get(digest) or await self._look_up(value)
         if found is not None:
             await self._drop(digest, found)
 
@@ -100,7 +100,7 @@ class ConsoleSessions:
             if one.kept and (gone is None or one.id in gone):
                 del self._open[digest]
 
-    async def _look_up(self, value: bytes, at: float) -> _Open | None:
+    async def _look_up(self, value: bytes) -> _Open | None:
         id = self._keys.id_of(value) if self._is_open() else ""
         row = await stored.find(await self._store(), id) if id else None
         if row is None or not hmac.compare_digest(row.digest, self._keys.digest(value)):

@@ -8,23 +8,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from trunkline.config.tenancy import IssuerSpec
 from trunkline.errors import ConfigError, ProtocolError, TrunklineError, UnreachableError
 from trunkline.foreign import Raised, attempt_now
-from trunkline.tenancy.well_known import metadata_places
-from trunkline.upstream.egress import PublicOnly
-from trunkline.upstream.http1 import HttpClient, request_bytes, split_url
+from trunkline.upstream.egress import Egress
 from trunkline.workers import in_thread
+
+if TYPE_CHECKING:
+    from trunkline.tenancy.oauth.web import Web
 
 log = logging.getLogger("trunkline")
 
-LARGEST = 256 * 1024
-"""Bytes that metadata or keys may have."""
 MOST_KEYS = 100
 PATIENCE = 10.0
 """Seconds for all of it."""
@@ -116,25 +114,38 @@ async def read_keys(spec: IssuerSpec) -> tuple[PublicKey, ...]:
     """The keys of an issuer, from wherever they are; ConfigError, UnreachableError and ProtocolError say why not."""
     if spec.key_file:
         return await in_thread(lambda: _from_file(Path(spec.key_file).expanduser()))
-    near, far = HttpClient(), HttpClient(PublicOnly())
+    from trunkline.tenancy.oauth.web import Web
 
-    async def get(url: str) -> tuple[int, bytes]:
-        # Where the operator sends us may be in a private network; where the issuer sends us on to, only if it is there.
-        own = urlsplit(url).hostname == urlsplit(spec.jwks_url or spec.issuer).hostname
-        return await _get(near if own else far, url)
-
+    http = Egress()
+    web = Web(http, spec.jwks_url or spec.issuer, public_only=False)
     try:
         async with asyncio.timeout(PATIENCE):
-            url = spec.jwks_url or await _discover(spec, get)
-            status, body = await get(url)
+            url = spec.jwks_url or await _discover(spec, web)
+            answer = await web.get(url, "place of its keys")
     except TimeoutError:
         raise UnreachableError(f"It did not answer within {PATIENCE:g} s.") from None
     finally:
-        near.close()
-        far.close()
-    if status != 200:
-        raise ProtocolError(f"{_shown(url)} answered {status} instead of keys.")
-    return keys_of(body, _shown(url))
+        http.close()
+    shown = url.partition("?")[0]
+    if answer.status != 200:
+        raise ProtocolError(f"{shown} answered {answer.status} instead of keys.")
+    return keys_of(answer.body, shown)
+
+
+async def _discover(spec: IssuerSpec, web: Web) -> str:
+    """Where an issuer's metadata says that its keys are; tokens name it to the letter, and so must its metadata."""
+    from trunkline.tenancy.oauth.metadata import described
+
+    found = await described(web, spec.issuer)
+    if found is None:
+        raise UnreachableError(f"It has no metadata at {spec.issuer}.", hint="Give `jwks_url` or `key_file`.")
+    if found.issuer != spec.issuer:
+        raise ConfigError(f"It calls itself {found.issuer!r}, not {spec.issuer!r}.", hint="Write `issuer` as it does.")
+    try:
+        return web.check(found.keys_url, "place of its keys")
+    except ConfigError as error:
+        hint = "Give `jwks_url` or `key_file`."
+        raise ProtocolError("Its metadata names no safe place for its keys.", hint=hint) from error
 
 
 def keys_of(text: bytes, where: str) -> tuple[PublicKey, ...]:
@@ -177,44 +188,3 @@ def _from_file(path: Path) -> tuple[PublicKey, ...]:
     if isinstance(made, Raised):
         raise ConfigError(f"{path} holds no public key.", hint="Give a public key as PEM, or a JWKS.")
     return (PublicKey(made),)
-
-
-async def _discover(spec: IssuerSpec, get: Callable[[str], Any]) -> str:
-    """Where an issuer's metadata says that its keys are; metadata of another issuer is not believed."""
-    tried: list[str] = []
-    # OIDC's own place comes last there, and is where identity providers are.
-    for url in reversed(metadata_places(spec.issuer)):
-        status, body = await get(url)
-        if status != 200:
-            tried.append(f"{_shown(url)} answered {status}")
-            continue
-        try:
-            said = msgspec.json.decode(body, type=dict[str, Any])
-        except msgspec.MsgspecError:
-            tried.append(f"{_shown(url)} is no JSON")
-            continue
-        if said.get("issuer") != spec.issuer:
-            other = str(said.get("issuer"))[:200]
-            raise ConfigError(f"It calls itself {other!r}, not {spec.issuer!r}.", hint="Write `issuer` as it does.")
-        keys = said.get("jwks_uri")
-        if not isinstance(keys, str) or (spec.issuer.startswith("https://") and not keys.startswith("https://")):
-            raise ProtocolError("Its metadata names no safe place for its keys.", hint="Give `jwks_url` or `key_file`.")
-        return keys
-    raise UnreachableError(f"It has no metadata: {', '.join(tried)}.", hint="Give `jwks_url` or `key_file`.")
-
-
-async def _get(client: HttpClient, url: str) -> tuple[int, bytes]:
-    origin, target = split_url(url)
-    headers = {b"host": origin.authority.encode(), b"accept": b"application/json", b"accept-encoding": b"identity"}
-    response, _ = await client.send(origin, request_bytes(b"GET", target, headers, b""), limit=LARGEST)
-    try:
-        await response.ready()
-        if response.streams:
-            raise ProtocolError(f"{_shown(url)} answered with a stream.")
-        return response.status, response.body()
-    finally:
-        response.close()
-
-
-def _shown(url: str) -> str:
-    return url.partition("?")[0]

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 from urllib.parse import quote
 
 from trunkline.config.tenancy import IssuerSpec
@@ -16,6 +16,7 @@ from trunkline.errors import TokenRefusedError
 from trunkline.foreign import Raised, attempt_now
 from trunkline.tenancy.issuer_keys import IssuerKeys, PublicKey
 from trunkline.tenancy.people import Admission, Issued, People, is_own_name
+from trunkline.untrusted import as_object, as_texts
 
 TYPES = ("", "jwt", "at+jwt", "application/at+jwt")
 """What a token may call itself; several providers say nothing."""
@@ -193,7 +194,7 @@ def claim_of(claims: Claims, name: str) -> Any:
         return claims.get(name)
     found: Any = claims
     for part in name.split("."):
-        found = cast("Claims", found).get(part) if isinstance(found, dict) else None
+        found = as_object(found).get(part)
     return found
 
 
@@ -201,7 +202,7 @@ def _words(value: Any, *, split: bool = True) -> list[str]:
     """A claim that is a list of texts, or one text, of several words if it may be."""
     if isinstance(value, str):
         return value.split() if split else [value]
-    return [one for one in cast("list[Any]", value) if isinstance(one, str)] if isinstance(value, list) else []
+    return list(as_texts(value))
 
 
 def _unverified(token: bytes) -> tuple[Claims, Claims]:

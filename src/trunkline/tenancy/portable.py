@@ -13,19 +13,23 @@ from typing import Any, Literal
 
 import msgspec
 
-from trunkline.errors import ConfigError, CredentialError
+from trunkline.errors import ConfigError, CredentialError, StoreError
+from trunkline.identity import server_id
 from trunkline.storage import documents, people
 from trunkline.storage.credentials import CredentialName
 from trunkline.storage.documents import Document
 from trunkline.storage.engine import Session
 from trunkline.storage.people import Key, User
 from trunkline.storage.store import Store, note
+from trunkline.tenancy import portable_pins
+from trunkline.tenancy.portable_pins import PinImport, PortablePins
 from trunkline.tenancy.servers import SECRET, CheckedServer
 from trunkline.tenancy.tenancy import Tenancy
 from trunkline.wire.seal import Seal
 
 FORMAT = "trunkline-store"
-VERSION = 1
+VERSION = 2
+"""Since 1, `pins`."""
 LARGEST = 256 * 2**20
 """Bytes that a document may have."""
 PAGE = 500
@@ -55,7 +59,13 @@ class Portable(msgspec.Struct, forbid_unknown_fields=True):
     users: list[PortableUser] = []
     servers: list[PortableThing] = []
     threads: list[PortableThing] = []
+    pins: list[PortablePins] = []
     sealed: dict[str, str] = {}
+
+
+class _Version(msgspec.Struct):
+    format: Literal["trunkline-store"]
+    version: int
 
 
 class _Secrets(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -71,6 +81,8 @@ class Preview:
     added: list[str] = field(default_factory=list[str])
     changed: list[str] = field(default_factory=list[str])
     same: int = 0
+    left: list[str] = field(default_factory=list[str])
+    """What the store knows better: it agreed to something else itself."""
 
 
 async def export(tenancy: Tenancy, passphrase: str = "") -> bytes:
@@ -93,9 +105,16 @@ async def export(tenancy: Tenancy, passphrase: str = "") -> bytes:
         [PortableUser(user.name, user.role, dict(user.limits)) for user in users],
         [PortableThing(one.name, one.content, one.owner) for one in servers],
         [PortableThing(one.name, one.content, one.owner) for one in threads],
+        await portable_pins.exported(store, owners),
         sealed,
     )
-    return json.dumps(msgspec.to_builtins(document), indent=1, ensure_ascii=False, sort_keys=True).encode() + b"\n"
+    text = json.dumps(msgspec.to_builtins(document), indent=1, ensure_ascii=False, sort_keys=True).encode() + b"\n"
+    if len(text) > LARGEST:
+        raise StoreError(
+            f"The document would have more than {LARGEST // 2**20} MiB, which no import takes.",
+            hint="Use `trunkline store backup`, or pg_dump.",
+        )
+    return text
 
 
 def read(content: bytes) -> Portable:
@@ -103,22 +122,31 @@ def read(content: bytes) -> Portable:
     if len(content) > LARGEST:
         raise ConfigError(f"The document has more than {LARGEST // 2**20} MiB.")
     try:
-        document = msgspec.json.decode(content, type=Portable)
+        version = msgspec.json.decode(content, type=_Version).version
+        if not 1 <= version <= VERSION:
+            raise ConfigError(
+                f"The document has version {version}, and this Trunkline reads 1 to {VERSION}.",
+                hint="Update Trunkline.",
+            )
+        return msgspec.json.decode(content, type=Portable)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"This is no document of a store: {error}.") from None
-    if document.version != VERSION:
-        raise ConfigError(
-            f"The document has version {document.version}, and this Trunkline reads {VERSION}.",
-            hint="Update Trunkline.",
-        )
-    return document
 
 
 class Import:
     """A document on its way into a store: checked first, then looked at, then taken or left."""
 
-    def __init__(self, tenancy: Tenancy, document: Portable, passphrase: str = "", *, commands: bool = False) -> None:
+    def __init__(
+        self,
+        tenancy: Tenancy,
+        document: Portable,
+        passphrase: str = "",
+        *,
+        commands: bool = False,
+        held: bool = False,
+    ) -> None:
         self._tenancy = tenancy
+        self._pins = PinImport(document.pins, held=held)
         secrets = _Secrets([], [])
         if passphrase:
             secrets = msgspec.json.decode(_unseal(passphrase, document.sealed), type=_Secrets)
@@ -137,6 +165,7 @@ class Import:
             self.servers.append(tenancy.servers.checked(wanted, one.user))
         self.threads = [tenancy.threads.checked(one.user, one.name, one.content) for one in document.threads]
         owners = {one.document.owner for one in self.servers} | {one.owner for one in self.threads}
+        owners |= self._pins.owners
         for owner in (owners | {key.user for key, _ in self.keys}) - {""}:
             if owner not in names:
                 raise ConfigError(f"The document has things of {owner!r}, who is not in it.")
@@ -156,6 +185,10 @@ class Import:
         for one in self.threads:
             kept = await documents.find(store, one.noun, one.owner, one.name)
             _note(found, _shown(one), exists=kept is not None, same=kept is not None and kept.content == one.content)
+        pins = await self._pins.look(store)
+        found.added += [_shown_pins(*one.of) for one in pins.taken]
+        found.left += [_shown_pins(*one) for one in pins.left]
+        found.same += pins.same
         return found
 
     async def take(self) -> None:
@@ -177,6 +210,7 @@ class Import:
             for name, value in self.credentials.items():
                 await self._tenancy.vault.put(name, value, session=session)
                 await note(session, "credential", name.user, name.server)
+            await self._pins.take(session)
 
     async def _take_server(self, session: Session, server: CheckedServer) -> None:
         one = server.document
@@ -196,7 +230,11 @@ class Import:
 
 
 def _shown(one: Document) -> str:
-    return f"{one.noun} {one.owner + '/' if one.owner else ''}{one.name}"
+    return f"{one.noun} {server_id(one.owner, one.name)}"
+
+
+def _shown_pins(owner: str, server: str) -> str:
+    return f"pins {server_id(owner, server)}"
 
 
 def _note(found: Preview, what: str, *, exists: bool, same: bool) -> None:

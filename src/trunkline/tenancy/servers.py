@@ -306,16 +306,16 @@ def written(spec: ServerSpec) -> dict[str, Any]:
     """A server as a file would say it."""
     if spec.local is not None:
         raise ConfigError(f"Server {spec.name!r} is in this process.", hint="Mount it.")
-    said: dict[str, Any] = msgspec.to_builtins(_said(spec, ServerSpec()))
+    said: dict[str, Any] = msgspec.to_builtins(_changed_from(spec, ServerSpec()))
     return {**said, "tools": written_tools(spec)}
 
 
 def written_tools(spec: ServerSpec) -> dict[str, Any]:
     """What is said of a server's tools, as a file would say it."""
-    return {name: msgspec.to_builtins(_said(one, NO_OPTIONS)) for name, one in spec.tools.items()}
+    return {name: msgspec.to_builtins(_changed_from(one, NO_OPTIONS)) for name, one in spec.tools.items()}
 
 
-def _said(value: Any, plain: Any) -> dict[str, Any]:
+def _changed_from(value: Any, plain: Any) -> dict[str, Any]:
     """What is otherwise than by default."""
     named = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
     return {

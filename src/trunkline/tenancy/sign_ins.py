@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trunkline.config.server import ServerSpec
@@ -55,6 +55,17 @@ class Gate:
 
 
 @dataclass(frozen=True)
+class Credentials:
+    """The tokens of a sign-in that was made elsewhere."""
+
+    access_token: str = field(repr=False)
+    refresh_token: str = field(default="", repr=False)
+    expires: float = 0.0
+    """When the access token ends, in seconds since the epoch; 0 where nobody said so."""
+    scopes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Connected:
     """A sign-in, without a token in sight."""
 
@@ -88,6 +99,8 @@ class SignIns:
         """How a server is configured now."""
         self.exchanging: Callable[[], Sequence[str]] = tuple
         """The servers that are given what callers' tokens are exchanged for."""
+        self.replaced: Callable[[str], object] = lambda server: None
+        """Told that a server may know us as somebody else now: what it answered before counts no more."""
         self._brought: dict[str, tuple[str, float]] = {}
         """The newest token of each user who came with one, and when it ends; only where such are exchanged."""
         self._known: dict[tuple[str, str], SignIn] = {}
@@ -117,6 +130,8 @@ class SignIns:
         """Whose connections a user's calls take: their own if they are signed in, or if others' would be taken else."""
         if not user or spec.oauth.exchanges:
             return user
+        if not self._signed.get(user) and not self._signed.get("") and not self._brought:
+            return ""  # as it is for most
         if not (self.is_signed(user, spec.name) or self.is_signed("", spec.name)):
             return ""
         return "" if spec.oauth.shared or spec.oauth.for_machines or owner_of(spec.name) else user
@@ -191,6 +206,12 @@ class SignIns:
             )
         return await self.flow.begin(spec, owner, self.sign_in(spec, owner), paged=bool(owner) and not by_operator)
 
+    async def adopt(self, spec: ServerSpec, user: str, given: Credentials) -> None:
+        """Keep a sign-in that a user made elsewhere; from now on it is used, renewed and ended as one made here."""
+        if self.authorize(spec, user) is None or spec.oauth.for_machines:
+            raise ConfigError(f"Server {unit_name(spec.name)!r} wants no sign-in of a person.")
+        await self.flow.adopt(spec, self.owner(spec, user), given)
+
     async def gate(self, attempt: str) -> Gate | None:
         """The page before a sign-in: whom it is for, and where it leads; `None` when it is unknown or over."""
         return await self.flow.gate(attempt) if self.is_open() else None
@@ -217,7 +238,9 @@ class SignIns:
 
     async def connections(self, user: str) -> list[Connected]:
         """Where a user is signed in."""
-        return await self.flow.connections(user) if self.is_open() else []
+        if not self.is_open() or not any(name.field == "tokens" for name in await self.vault.names(user=user)):
+            return []
+        return await self.flow.connections(user)
 
     async def sign_out(self, user: str, server: str) -> bool:
         """Forget a sign-in, and have its tokens revoked where that can be asked for; false when there is none."""
@@ -266,6 +289,7 @@ class SignIns:
             await self.look_up("")
             for one in self._known.values():
                 one.reload()
+                self.replaced(one.spec.name)
             return
         for owner, server in {(one.owner, one.name) for one in changes if one.noun == NOUN and one.name}:
             before = self.is_signed(owner, server)
@@ -277,6 +301,7 @@ class SignIns:
                     listener(owner, server)
 
     def _reload(self, owner: str, server: str) -> None:
+        self.replaced(server)
         for one in self._known.values():
             if one.spec.name == server and one.owner == owner:
                 one.reload()

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from trunkline.config.options import SearchStrategy
+from trunkline.config.options import Expose, SearchStrategy
 from trunkline.errors import ConfigError, NotFoundError, VersionConflictError
 from trunkline.events import Event
 from trunkline.identity import NO_OVERRIDES, Overrides, Rule, Scope
@@ -216,6 +216,9 @@ def _check(thread: Thread) -> None:
         raise ConfigError(
             f"There is no strategy {overrides.search_strategy!r}.", hint=f"There are {', '.join(strategies)}."
         )
+    ways: tuple[str, ...] = get_args(Expose)
+    if overrides.expose and overrides.expose not in ways:
+        raise ConfigError(f"Tools cannot be shown as {overrides.expose!r}.", hint=f"There are {', '.join(ways)}.")
     if not 0 <= overrides.timeout < 1e6:
         raise ConfigError("A thread's `timeout` is a number of seconds, 0 or more.")
     check_limits(dict(overrides.limits), tuple(PERIODS))

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import hashlib
 import itertools
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +42,10 @@ class Provider:
     """Changes what people are sent back with."""
     answer: Callable[[Asked], web.Response | None] = lambda asked: None
     """Answers at the token endpoint in our place."""
+    before_answer: Callable[[], Awaitable[object]] | None = None
+    """Done when a token was given out, before it is sent."""
+    answered_to: int = 0
+    """The port that a token was sent to last, after that."""
     tokens: list[Asked] = field(default_factory=list[Asked])
     """Every request for a token."""
     authorizations: list[Asked] = field(default_factory=list[Asked])
@@ -142,7 +146,14 @@ class Provider:
             self.valid.clear()
             if self.rotates:
                 self.refreshable.discard(asked["refresh_token"])
-        return web.json_response(self.grant(first=asked["grant_type"] != "refresh_token"))
+        made = web.json_response(self.grant(first=asked["grant_type"] != "refresh_token"))
+        if self.before_answer is not None:
+            await self.before_answer()
+            await made.prepare(request)
+            await made.write_eof()
+            assert request.transport is not None
+            self.answered_to = request.transport.get_extra_info("peername")[1]
+        return made
 
     def grant(self, *, first: bool = False) -> dict[str, Any]:
         """New tokens."""

@@ -20,9 +20,9 @@ from aiohttp import web
 from multidict import CIMultiDict
 from playwright.async_api import Browser, Page
 
-from tests.browser import NODE, TOOLS, browser
+from tests.browser import TOOLS, browser
 from tests.doctor.test_tls import certificate
-from tests.harness import TRUNKLINE, ModernCaller, gateway
+from tests.harness import NODE, TRUNKLINE, ModernCaller, gateway, trunkline_up
 from tests.tenancy.oauth.provider import age, base_of, kept_tokens, login
 from tests.tenancy.test_people import Admin
 from trunkline.gateway.serve import Gateway
@@ -87,11 +87,12 @@ async def agree(page: Page, account: str) -> str:
 
 
 async def command(home: Path, *words: str) -> asyncio.subprocess.Process:
+    file = next(one for one in (home / "config.json", home / "trunkline.toml") if one.exists())
     return await asyncio.create_subprocess_exec(
         TRUNKLINE,
         *words,
         "--config",
-        str(home / "trunkline.toml"),
+        str(file),
         stdout=-1,
         stderr=-1,
         stdin=asyncio.subprocess.DEVNULL,
@@ -103,7 +104,7 @@ async def log_in(home: Path, chromium: Browser, account: str) -> str:
     """`trunkline login`, and a person with a browser; what the command says."""
     running = await command(home, "login", "git", "--no-browser")
     assert running.stdout is not None
-    page = await chromium.new_page()
+    page = await chromium.new_page(ignore_https_errors=True)
     await page.goto((await running.stdout.readline()).decode().strip())
     told = await agree(page, account)
     await page.context.close()
@@ -210,6 +211,33 @@ async def test_a_person_of_a_team_signs_in_over_https_at_one_who_knows_us_by_our
     assert kept is not None
     assert kept.client.client_id == f"{public}/oauth/client-metadata.json"
     assert ["granted", "authorization_code", kept.client.client_id] in log
+
+
+async def test_login_at_a_gateway_that_has_a_document_of_its_own_and_once_more_for_what_was_missing(
+    tmp_path: Path, real: Real, chromium: Browser
+) -> None:
+    async with aiohttp.ClientSession() as http, https(tmp_path) as (public, behind):
+        config = {"gateway": {"public_url": public, "allowed_hosts": [TEAM]}, "servers": real.config()}
+        with trunkline_up(tmp_path / "home", config) as (url, _):
+            behind.append(url.removesuffix("/mcp"))
+            places = {"origin": public, "target": behind[0]}
+            await http.post(real.resource.replace("/mcp", "/documents"), json=places)
+            caller = ModernCaller(url, http)
+            first = await log_in(tmp_path / "home", chromium, "dora")
+            told = [(await caller.call("whoami")).text, (await caller.call("write")).error["message"]]
+            second = await log_in(tmp_path / "home", chromium, "dora")
+            told.append((await caller.call("write")).text)
+            held = await kept_tokens(tmp_path / "home")
+            await (await command(tmp_path / "home", "logout", "git")).communicate()
+            log = await real.log(http)
+
+        assert held is not None
+        assert not await real.takes(http, held.access_token)
+    assert ("as dora of the test" in first, "as dora of the test" in second) == (True, True)
+    assert (told[0], "wants more than was agreed to: write" in told[1], told[2]) == ("dora", True, "dora")
+    assert (held.client.client_id, "write" in held.scopes) == (f"{public}/oauth/client-metadata.json", True)
+    assert [line for line in log if line[2] == held.client.client_id and line[1] == "authorization_code"]
+    assert held.client.client_id not in [line[2] for line in log if line[0] == "registered"]
 
 
 @asynccontextmanager

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from tests.tenancy.oauth.provider import (
     sign_in,
 )
 from tests.tenancy.test_passthrough import OldServer
+from trunkline.storage.files import STORE
 from trunkline.tenancy.oauth import web as requests
 from trunkline.tenancy.oauth.grants import LATEST, LONGEST_LIFE, lifetime_of, retry_after
 
@@ -116,6 +120,23 @@ async def test_nothing_is_lost_when_renewing_fails_for_now(tmp_path: Path, caplo
     assert len(one.authorizations) == 1
 
 
+async def test_a_token_that_is_still_good_is_used_when_it_cannot_be_renewed_before_its_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with provider() as one:
+        await signed_in(one, tmp_path)
+        old = await replace_tokens(tmp_path, {"expires": time.time() + 30.0, "early": 60.0})
+        one.answer = fault(status=429, headers={"retry-after": "20"})
+        async with gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+            caller = ModernCaller(opened.url, http)
+            heard = [(await caller.call("whoami")).text for _ in range(5)]
+        kept = await kept_tokens(tmp_path)
+
+    assert (heard, set(one.calls)) == (["you"] * 5, {old.access_token})
+    assert (len(one.refreshes), kept) == (1, old)
+    assert sum("could not be renewed" in line for line in caplog.messages) == 1
+
+
 async def test_a_token_endpoint_that_does_not_answer_costs_a_call_no_more_than_its_patience(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,11 +207,16 @@ async def test_what_was_granted_less_than_asked_for_is_what_is_known(tmp_path: P
     async with provider(scopes="read") as one, aiohttp.ClientSession() as http:
         async with gateway(tmp_path, server_of(one, scopes=wanted)) as opened:
             await sign_in(opened, http)
+            first = await kept_tokens(tmp_path)
+            one.scopes = "look"
+            one.valid.clear()
+            await ModernCaller(opened.url, http).call("whoami")
         kept = await kept_tokens(tmp_path)
 
     assert one.authorizations[0]["scope"] == "read write"
+    assert first is not None
     assert kept is not None
-    assert kept.scopes == ("read",)
+    assert (first.scopes, kept.scopes, len(one.refreshes)) == (("read",), ("look",), 1)
 
 
 async def test_a_crash_between_answer_and_store_ends_in_signing_in_again_and_not_in_a_loop(tmp_path: Path) -> None:
@@ -212,6 +238,44 @@ async def test_a_crash_between_answer_and_store_ends_in_signing_in_again_and_not
 
     assert all("error" in one.message for one in heard)
     assert len(one.refreshes) == 1
+    assert (again[0], healed.text) == (200, "you")
+
+
+def unread(port: int) -> int:
+    """Bytes that came to a port of this machine, and that nobody read yet."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(int(line[4].partition(":")[2], 16) for line in lines if line[1].endswith(f":{port:04X}"))
+
+
+async def test_a_gateway_killed_between_answer_and_store_ends_in_signing_in_again(tmp_path: Path) -> None:
+    async with provider() as one:
+        await signed_in(one, tmp_path)
+        await age(tmp_path)
+        with (
+            closing(sqlite3.connect(tmp_path / STORE, isolation_level=None, check_same_thread=False)) as store,
+            trunkline_up(tmp_path, {"mcpServers": server_of(one)}) as (url, process),
+        ):
+            # From its request for a token on nothing can be written, so that what it is answered is kept nowhere.
+            one.before_answer = lambda: asyncio.to_thread(store.execute, "BEGIN IMMEDIATE")
+            async with aiohttp.ClientSession() as http:
+                call = asyncio.create_task(ModernCaller(url, http).call("whoami"))
+                await until(lambda: one.answered_to != 0 and not unread(one.answered_to), 20)
+                process.kill()
+                with pytest.raises(aiohttp.ClientError):
+                    await call
+            one.before_answer = None
+            assert len(one.refreshes) == 1
+            store.execute("ROLLBACK")
+            held = store.execute("UPDATE leases SET until = 0 RETURNING name").fetchall()  # its time passes
+        async with gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+            caller = ModernCaller(opened.url, http)
+            heard = [await caller.call("whoami") for _ in range(5)]
+            again = await sign_in(opened, http)
+            healed = await caller.call("whoami")
+
+    assert len(held) == 1
+    assert all("error" in one.message for one in heard)
+    assert len(one.refreshes) == 2  # the dead one's, and the one that was told that it is used up
     assert (again[0], healed.text) == (200, "you")
 
 
@@ -323,4 +387,4 @@ async def test_a_server_of_the_older_transport_is_signed_in_to_and_renewed_as_we
     ],
 )
 def test_when_to_ask_again_is_said_in_seconds_or_as_a_date(said: bytes, seconds: float) -> None:
-    assert retry_after(requests.Answer(429, {b"retry-after": said}), 60.0) == seconds
+    assert retry_after(requests.WebAnswer(429, {b"retry-after": said}), 60.0) == seconds

@@ -19,6 +19,7 @@ from tests.tenancy.oauth.provider import Provider, base_of, kept_tokens, login, 
 from tests.tenancy.test_people import Admin
 from trunkline.gateway.serve import Gateway
 from trunkline.model import State
+from trunkline.tenancy.oauth import sign_in as flow
 
 ANA, BOB, ADMIN = "ana-token-0123456789", "bob-token-0123456789", "admin-token-0123456789"
 USERS = {"ana": ANA, "bob": BOB}
@@ -126,6 +127,14 @@ async def test_a_sign_in_is_used_once(tmp_path: Path) -> None:
     assert "script-src" not in headers["content-security-policy"]
 
 
+async def test_a_person_has_ten_minutes_to_sign_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow, "LIFE", 0.0)
+    async with provider() as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+        status, page = await sign_in(opened, http)
+
+    assert (status, "its time is up" in page, one.tokens) == (400, True, [])
+
+
 UNSAFE: dict[str, dict[str, Any]] = {
     "no word of PKCE": {"metadata": {"code_challenge_methods_supported": None}},
     "PKCE without a digest": {"metadata": {"code_challenge_methods_supported": ["plain"]}},
@@ -136,6 +145,7 @@ UNSAFE: dict[str, dict[str, Any]] = {
     "clients registered over plain HTTP": {"metadata": {"registration_endpoint": "http://169.254.169.254/"}},
     "another issuer's words": {"metadata": {"issuer": "https://evil.example"}},
     "another server's description": {"description": {"resource": "https://evil.example/mcp"}},
+    "a description that names no server": {"description": {"resource": None}},
     "an issuer that is no address": {"description": {"authorization_servers": ["gopher://x"]}},
     "an issuer in the network": {"description": {"authorization_servers": ["http://192.168.0.1"]}},
 }
@@ -360,6 +370,28 @@ def test_where_nobody_signs_in_nothing_of_it_is_loaded() -> None:
     assert loaded.stdout.strip() == "[]"
 
 
+def test_to_list_no_connections_nothing_of_it_is_loaded(tmp_path: Path) -> None:
+    told = subprocess.run([sys.executable, "-c", LIST, str(tmp_path)], capture_output=True, text=True, check=True)
+
+    assert told.stdout.strip() == "[] []"
+
+
+LIST = """
+import asyncio, dataclasses, pathlib, sys
+from trunkline.config.reading import parse
+from trunkline.hub import open_hub
+
+async def main():
+    config = dataclasses.replace(parse({}, env={}), home=pathlib.Path(sys.argv[1]))
+    async with open_hub(config) as hub:
+        await hub.relay.tenancy.store()
+        connections = await hub.relay.tenancy.sign_ins.connections("")
+        print(connections, [one for one in sys.modules if "tenancy.oauth" in one])
+
+asyncio.run(main())
+"""
+
+
 async def test_how_to_sign_in_can_be_said_over_the_admin_api_and_what_is_secret_of_it_is_never_given_back(
     tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:
@@ -383,3 +415,28 @@ async def test_how_to_sign_in_can_be_said_over_the_admin_api_and_what_is_secret_
     assert "hush" not in str((made, changed))
     assert one.authorizations[0]["scope"] == "read write"
     assert (one.authorizations[0]["client_id"], asked["grant_type"]) == ("by-hand", "authorization_code")
+
+
+@pytest.mark.parametrize("user", ["", ANA])
+async def test_an_answer_that_was_kept_counts_for_the_sign_in_that_it_was_had_with_alone(
+    tmp_path: Path, user: str
+) -> None:
+    async with provider() as one, aiohttp.ClientSession() as http:
+        servers = server_of(one)
+        servers["git"]["tools"] = {"whoami": {"cache_ttl": 600}}
+        options: dict[str, Any] = {"users": USERS} if user else {}
+        async with gateway(tmp_path, servers, sections={"cache": {"enabled": True}}, **options) as opened:
+            caller = ModernCaller(opened.url, http, token=user)
+            await sign_in(opened, http, key=user)
+            first = [(await caller.call("whoami")).text for _ in range(3)]
+            shared = len(one.calls)
+            headers = {"authorization": f"Bearer {user}"} if user else {}
+            async with http.delete(f"{base_of(opened)}/api/v1/connections/git", headers=headers) as answer:
+                assert answer.status == 204
+            signed_out = await caller.call("whoami")
+            await sign_in(opened, http, key=user)
+            again = await caller.call("whoami")
+
+    assert (first, shared) == (["you"] * 3, 1)
+    assert "error" in signed_out.message
+    assert (again.text, len(one.calls)) == ("you", 2)

@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from tests.harness import TRUNKLINE, LegacyCaller, ModernCaller, gateway, until
 from tests.tenancy.oauth.provider import Provider, base_of, login, provider, server_of, sign_in
@@ -211,7 +212,11 @@ async def test_login_ends_when_the_person_says_no(tmp_path: Path, http: aiohttp.
 
 
 async def test_login_takes_the_address_that_a_browser_on_another_machine_ended_at(tmp_path: Path) -> None:
-    async with provider() as one, aiohttp.ClientSession() as elsewhere:
+    def granted(asked: dict[str, str]) -> web.Response:
+        one.valid.add("for-an-hour")
+        return web.json_response({"access_token": "for-an-hour", "token_type": "Bearer", "expires_in": 3600})
+
+    async with provider(answer=granted) as one, aiohttp.ClientSession() as elsewhere:
         (tmp_path / "config.json").write_text(json.dumps({"mcpServers": {"git": {"url": f"{one.url}/mcp"}}}))
         near, far = pty.openpty()
         running = await asyncio.create_subprocess_exec(
@@ -231,10 +236,11 @@ async def test_login_takes_the_address_that_a_browser_on_another_machine_ended_a
         screen += await seen_on(near, "not the address")
         os.write(near, f"{ended_at}\n".encode())
         screen += await seen_on(near, "Signed in to 'git'")
+        ends = re.search(rf"Signed in to 'git' at {one.url}; until \d{{4}}-\d\d-\d\d \d\d:\d\d\.", screen)
         code = await running.wait()
         os.close(near)
 
-    assert (code, len(one.tokens)) == (0, 1), screen
+    assert (code, len(one.tokens), ends is not None) == (0, 1, True), screen
 
 
 async def seen_on(terminal: int, text: str) -> str:

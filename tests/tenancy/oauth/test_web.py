@@ -9,11 +9,11 @@ import pytest
 
 from tests.upstream.test_egress import HERE, was_touched
 from trunkline.errors import ConfigError, UnreachableError
-from trunkline.tenancy.oauth.web import Answer, Web
+from trunkline.tenancy.oauth.web import Web, WebAnswer
 from trunkline.upstream.egress import Egress, resolve
 
 PUBLIC = "https://mcp.example.org/mcp"
-WAYS: dict[str, Callable[[Web, str], Awaitable[Answer]]] = {
+WAYS: dict[str, Callable[[Web, str], Awaitable[WebAnswer]]] = {
     "a description": lambda web, url: web.get(url, "server's description"),
     "what a token opens": lambda web, url: web.get_with(url, "Bearer secret", "userinfo endpoint"),
     "a code or a refresh token": lambda web, url: web.post(url, {"code": "secret"}, {}, "token endpoint"),

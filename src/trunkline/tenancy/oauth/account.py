@@ -11,6 +11,7 @@ import msgspec
 
 from trunkline.errors import ConfigError, UpstreamError
 from trunkline.tenancy.oauth.grants import Granted, TokenEndpoint
+from trunkline.untrusted import as_object
 
 CLAIMS = ("name", "preferred_username", "username", "nickname", "email", "login", "sub")
 """What people are called by, the best first."""
@@ -58,4 +59,4 @@ def _claims(id_token: str) -> dict[str, Any]:
         found: Any = msgspec.json.decode(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (binascii.Error, ValueError, RecursionError):
         return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return as_object(found)

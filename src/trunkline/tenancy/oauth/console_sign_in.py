@@ -16,7 +16,7 @@ from trunkline.storage import sign_ins as rows
 from trunkline.storage.sign_ins import SignInRow
 from trunkline.tenancy.issuers import Issuers
 from trunkline.tenancy.oauth.grants import NEVER, TokenEndpoint, authorization_address
-from trunkline.tenancy.oauth.metadata import Issuer, described
+from trunkline.tenancy.oauth.metadata import Issuer, checked, described
 from trunkline.tenancy.oauth.registration import Client, configured
 from trunkline.tenancy.oauth.sign_in import LIFE, digest_of
 from trunkline.tenancy.oauth.web import Web
@@ -67,12 +67,12 @@ class _Provider:
         return self._found
 
     async def _read(self) -> Issuer:
-        # The operator named it, and the nonce ties the answer to us as well: some know PKCE, and do not say so.
-        found = await described(self.web, self._spec.issuer, says_pkce=False)
+        found = await described(self.web, self._spec.issuer)
         if found is None or not found.authorization_url or not found.token_url:
             raise ConfigError("The identity provider does not say where people sign in.")
         self.web.check(found.authorization_url, "identity provider's address for people")
-        return found
+        # The operator named it, and the nonce ties the answer to us as well: some know PKCE, and do not say so.
+        return checked(self.web, found, says_pkce=False)
 
 
 class ConsoleSignIns:

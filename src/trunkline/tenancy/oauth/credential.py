@@ -12,6 +12,7 @@ import msgspec
 
 from trunkline.balance.health import Backoff
 from trunkline.errors import AuthorizationNeededError, ConfigError, UpstreamError
+from trunkline.tasks import drop_outcome
 from trunkline.tenancy.oauth.grants import (
     EXCHANGE,
     JWT_BEARER,
@@ -135,7 +136,8 @@ class Credential:
             begins = self._working is None or self._working.done()
             if begins:
                 self._working = self._all.tasks.start(self._prepare(refused), name=f"credential for {self._spec.name}")
-                self._working.add_done_callback(_seen)
+                # Whoever waits gets the error; when nobody does any more, the next request meets it again.
+                self._working.add_done_callback(drop_outcome)
             assert self._working is not None
             await asyncio.shield(self._working)
             # What was under way already may have been about less than having another token.
@@ -340,9 +342,3 @@ class Credential:
         }
         client = Client(config.idp_client_id)
         return (await TokenEndpoint(self.web, provider, client).ask(asked)).access_token
-
-
-def _seen(task: asyncio.Task[None]) -> None:
-    # Whoever waits gets the error; when nobody does any more, the next request meets it again.
-    if not task.cancelled():
-        task.exception()

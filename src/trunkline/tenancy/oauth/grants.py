@@ -16,7 +16,8 @@ from trunkline.errors import AuthorizationNeededError, ConfigError, UnreachableE
 from trunkline.tenancy.oauth.metadata import Issuer
 from trunkline.tenancy.oauth.registration import Client
 from trunkline.tenancy.oauth.signing import SigningKey, challenge_of, client_assertion, dpop_proof
-from trunkline.tenancy.oauth.web import Answer, Web
+from trunkline.tenancy.oauth.web import Web, WebAnswer
+from trunkline.untrusted import as_text
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -102,7 +103,7 @@ class TokenEndpoint:
         answer = await self.web.post(self.issuer.revocation_url, fields, headers, "revocation of tokens")
         return answer.status == 200
 
-    async def _send(self, fields: Mapping[str, str], nonce: str) -> Answer:
+    async def _send(self, fields: Mapping[str, str], nonce: str) -> WebAnswer:
         if not self.issuer.token_url:
             raise ConfigError("The authorization server names no token endpoint.")
         whole, headers = self._authenticated(fields)
@@ -127,7 +128,7 @@ class TokenEndpoint:
         return whole, {}
 
 
-def read_tokens(answer: Answer, final: Collection[str] = FINAL) -> Granted:
+def read_tokens(answer: WebAnswer, final: Collection[str] = FINAL) -> Granted:
     """The tokens of an answer. Only what the authorization server says in so many words is final."""
     said, error = answer.content, answer.content.get("error")
     if answer.status in (400, 401, 403) and isinstance(error, str) and error in final:
@@ -145,9 +146,9 @@ def read_tokens(answer: Answer, final: Collection[str] = FINAL) -> Granted:
         token,
         "DPoP" if isinstance(kind, str) and kind.lower() == "dpop" else "Bearer",
         lifetime_of(said.get("expires_in")),
-        refresh if isinstance(refresh, str) else "",
+        as_text(refresh),
         tuple(scope.split()) if isinstance(scope, str) and scope.strip() else None,
-        who if isinstance(who, str) else "",
+        as_text(who),
     )
 
 
@@ -204,7 +205,7 @@ def with_offline(scopes: tuple[str, ...], issuer: Issuer) -> tuple[str, ...]:
     return (*scopes, "offline_access") if offered else scopes
 
 
-def retry_after(answer: Answer, now: float) -> float:
+def retry_after(answer: WebAnswer, now: float) -> float:
     """Seconds until one may ask again, as it says in seconds or as a date; 0 where it does not."""
     text = answer.headers.get(b"retry-after", b"").decode("latin-1").strip()[:40]
     if text.isascii() and text.isdigit():

@@ -11,9 +11,10 @@ from urllib.parse import urlsplit, urlunsplit
 from trunkline.config.oauth import OAuthSpec
 from trunkline.errors import AuthorizationNeededError, ConfigError
 from trunkline.tenancy.oauth.web import Web
-from trunkline.tenancy.well_known import metadata_places
 
 PRM = "/.well-known/oauth-protected-resource"
+METADATA = "/.well-known/oauth-authorization-server"
+OIDC = "/.well-known/openid-configuration"
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Issuer:
     revocation_url: str = ""
     userinfo_url: str = ""
     introspection_url: str = ""
+    keys_url: str = ""
     auth_methods: tuple[str, ...] = ()
     """How clients may prove who they are at the token endpoint; empty where it does not say."""
     scopes: tuple[str, ...] = ()
@@ -55,6 +57,8 @@ class Issuer:
     takes_documents: bool = False
     """A client's id may be the address of a document about it."""
     dpop_algorithms: tuple[str, ...] = ()
+    protects_codes: bool = False
+    """It says that it knows PKCE (S256), or that it gives no codes."""
     guessed: bool = False
     """It says nothing of itself: its endpoints are where the revision 2025-03-26 puts them."""
 
@@ -156,52 +160,75 @@ async def find_issuer(web: Web, server_url: str, resource: Resource, config: OAu
                 hint="Give `authorization_url` and `token_url` in [servers.NAME.oauth].",
             )
         return Issuer(own, f"{own}/authorize", f"{own}/token", f"{own}/register", guessed=True)
-    return found
+    return checked(web, found)
 
 
-async def described(web: Web, issuer: str, *, says_pkce: bool = True) -> Issuer | None:
-    """What an authorization server says of itself, that it knows PKCE included if it must; `None` for nothing."""
+async def described(web: Web, issuer: str) -> Issuer | None:
+    """What an authorization server or an identity provider says of itself; `None` for nothing."""
     for place in metadata_places(issuer):
         answer = await web.get(place, "authorization server")
         if answer.status == 200 and answer.content:
-            return _read(web, answer.content, issuer, says_pkce=says_pkce)
+            return _read(answer.content, issuer)
     return None
 
 
-def _read(web: Web, said: Mapping[str, Any], issuer: str, *, says_pkce: bool) -> Issuer:
-    """A description, if it is about the one that was asked for (RFC 8414 section 3.3)."""
-    if not same_issuer(str(said.get("issuer", "")), issuer):
-        raise ConfigError("The authorization server's description is about another one.", hint="Do not sign in there.")
+def metadata_places(issuer: str) -> list[str]:
+    """Where an issuer's description may be (RFC 8414 section 3.1, OIDC discovery), in the order of MCP."""
+    parts = urlsplit(issuer)
+    root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    if not path:
+        return [f"{root}{METADATA}", f"{root}{OIDC}"]
+    return [f"{root}{METADATA}{path}", f"{root}{OIDC}{path}", f"{root}{path}{OIDC}"]
 
-    def url(key: str) -> str:
-        value = said.get(key)
-        return web.check(value, key.replace("_", " ")) if isinstance(value, str) and value else ""
 
-    grants = _texts(said, "grant_types_supported")
-    authorization = said.get("authorization_endpoint")
-    if (
-        says_pkce
-        and "S256" not in _texts(said, "code_challenge_methods_supported")
-        and (not grants or "authorization_code" in grants)
+def checked(web: Web, found: Issuer, *, says_pkce: bool = True) -> Issuer:
+    """The same, if people can be sent there, and secrets; that it knows PKCE it has to say, unless it need not."""
+    for url, what in (
+        (found.token_url, "token endpoint"),
+        (found.registration_url, "registration endpoint"),
+        (found.revocation_url, "revocation endpoint"),
     ):
+        if url:
+            web.check(url, what)
+    if found.authorization_url:
+        _http(found.authorization_url)
+    if says_pkce and not found.protects_codes:
         raise ConfigError(
             "The authorization server does not say that it protects sign-ins with PKCE (S256).",
             hint="It has to list it in `code_challenge_methods_supported`; tell whoever runs it.",
         )
+    return found
+
+
+def _read(said: Mapping[str, Any], issuer: str) -> Issuer:
+    """A description, if it is about the one that was asked for (RFC 8414 section 3.3); what it names is not checked."""
+    if not same_issuer(str(said.get("issuer", "")), issuer):
+        raise ConfigError(
+            f"The authorization server calls itself {str(said.get('issuer'))[:200]!r}, not {issuer!r}.",
+            hint="Write `issuer` as it does, if it is the one that you mean; else do not sign in there.",
+        )
+
+    def url(key: str) -> str:
+        value = said.get(key)
+        return value if isinstance(value, str) else ""
+
+    grants = _texts(said, "grant_types_supported")
+    gives_codes = not grants or "authorization_code" in grants
     return Issuer(
         str(said["issuer"]),
-        _http(authorization) if isinstance(authorization, str) and authorization else "",
+        url("authorization_endpoint"),
         url("token_endpoint"),
         registration_url=url("registration_endpoint"),
         revocation_url=url("revocation_endpoint"),
-        # What nothing depends on is checked when it is used.
-        userinfo_url=str(said.get("userinfo_endpoint") or ""),
-        introspection_url=str(said.get("introspection_endpoint") or ""),
+        userinfo_url=url("userinfo_endpoint"),
+        introspection_url=url("introspection_endpoint"),
+        keys_url=url("jwks_uri"),
         auth_methods=tuple(_texts(said, "token_endpoint_auth_methods_supported")),
         scopes=tuple(_texts(said, "scopes_supported")),
         says_iss=said.get("authorization_response_iss_parameter_supported") is True,
         takes_documents=said.get("client_id_metadata_document_supported") is True,
         dpop_algorithms=tuple(_texts(said, "dpop_signing_alg_values_supported")),
+        protects_codes=not gives_codes or "S256" in _texts(said, "code_challenge_methods_supported"),
     )
 
 

@@ -11,6 +11,7 @@ from trunkline.config.oauth import OAuthSpec
 from trunkline.errors import ConfigError, UnreachableError
 from trunkline.tenancy.oauth.metadata import Issuer
 from trunkline.tenancy.oauth.web import Web, is_here
+from trunkline.untrusted import as_text
 
 METHODS = ("client_secret_basic", "client_secret_post", "none")
 """How we can prove who we are without a key, the best first."""
@@ -82,7 +83,7 @@ async def _register(web: Web, issuer: Issuer, redirect_uri: str) -> Client:
             hint="Register it by hand, and give `client_id` in [servers.NAME.oauth].",
         )
     secret, expires = said.get("client_secret"), said.get("client_secret_expires_at")
-    secret = secret if isinstance(secret, str) else ""
+    secret = as_text(secret)
     given = said.get("token_endpoint_auth_method")
     chosen = given if given in METHODS else method if secret or method == "none" else "none"
     lasts = float(expires) if isinstance(expires, (int, float)) and secret and 0 < expires < 2**40 else 0.0

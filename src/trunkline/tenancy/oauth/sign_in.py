@@ -25,10 +25,18 @@ from trunkline.tenancy.oauth.grants import (
     scopes_for,
     with_offline,
 )
-from trunkline.tenancy.oauth.metadata import Challenge, Issuer, find_issuer, find_resource, read_challenge
-from trunkline.tenancy.oauth.registration import Client, client_for
+from trunkline.tenancy.oauth.metadata import (
+    Challenge,
+    Issuer,
+    Resource,
+    canonical,
+    find_issuer,
+    find_resource,
+    read_challenge,
+)
+from trunkline.tenancy.oauth.registration import Client, client_for, configured
 from trunkline.tenancy.oauth.signing import SigningKey
-from trunkline.tenancy.oauth.tokens import TOKENS, Tokens, endpoint_of, load, save
+from trunkline.tenancy.oauth.tokens import EARLY, TOKENS, Tokens, endpoint_of, load, save
 from trunkline.tenancy.oauth.web import Web
 from trunkline.tenancy.sign_ins import (
     CALLBACK,
@@ -38,6 +46,7 @@ from trunkline.tenancy.sign_ins import (
     WAITING,
     Begun,
     Connected,
+    Credentials,
     Gate,
     SignIn,
     SignIns,
@@ -47,6 +56,7 @@ LIFE = 600.0
 """Seconds that a person has to sign in."""
 LOOK = 0.5
 CLIENT = "client"
+IDENTITY = frozenset(("openid", "profile", "email"))
 ATTEMPT = "attempt "
 
 _REFUSED = {
@@ -135,8 +145,9 @@ class Flow:
         )
         if client.registered and client != kept:
             await all.vault.put(name, msgspec.json.encode(client))
+        known = (*before.identity, *granted) if before is not None else granted
         wanted = scopes_for(
-            configured=config.scopes, challenged=challenge.scopes, resource=resource.scopes, granted=granted
+            configured=config.scopes, challenged=challenge.scopes, resource=resource.scopes, granted=known
         )
         wanted = with_offline(wanted, issuer)
         state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
@@ -170,6 +181,45 @@ class Flow:
         row = rows.SignInRow(digest, owner, spec.name, attempt.issuer.issuer, now() + int(LIFE * 1000))
         for old in await rows.begin(store, row):
             await self._all.vault.remove(user=old.owner, server=old.server, field=ATTEMPT + old.state)
+
+    async def adopt(self, spec: ServerSpec, owner: str, given: Credentials) -> None:
+        """Keep a sign-in that was made elsewhere; only its own client can have it renewed."""
+        config, issuer = spec.oauth, Issuer(spec.oauth.issuer or canonical(spec.url))
+        resource = Resource(canonical(spec.url))
+        if given.refresh_token:
+            web = Web(self._all.http, spec.url, public_only=spec.public_only)
+            resource = await find_resource(web, spec.url, Challenge())
+            issuer = await find_issuer(web, spec.url, resource, config)
+        client = configured(config, issuer)
+        if client is None and given.refresh_token:
+            raise ConfigError(
+                f"Nobody says which client renews the sign-in at {unit_name(spec.name)!r}.",
+                hint="Give its `oauth` the `client_id` that it was made with, or leave the refresh token out.",
+            )
+        made = Tokens(
+            server_url=spec.url,
+            resource=resource.resource,
+            issuer=issuer.issuer,
+            token_url=issuer.token_url,
+            revocation_url=issuer.revocation_url,
+            client=client or Client(""),
+            access_token=given.access_token,
+            expires=given.expires,
+            early=EARLY,
+            refresh_token=given.refresh_token,
+            scopes=given.scopes,
+            since=time.time(),
+        )
+        await self._keep(owner, spec.name, made)
+
+    async def _keep(self, owner: str, server: str, made: Tokens) -> None:
+        """Keep a sign-in in the place of any other that its owner has at the server."""
+        vault = self._all.vault
+        await save(vault, owner, server, made)
+        for name in await vault.names(user=owner, server=server):
+            if name.field == TOKENS and name.issuer != made.issuer:
+                await vault.remove(user=owner, server=server, issuer=name.issuer, field=TOKENS)
+        await self._all.changed(owner, server)
 
     async def gate(self, state: str) -> Gate | None:
         """What stands before an attempt that has to pass our own page."""
@@ -246,16 +296,12 @@ class Flow:
             client=attempt.client,
             access_token="",
             scopes=attempt.scopes,
+            identity=tuple(one for one in attempt.scopes if one in IDENTITY),
             key=attempt.key,
             since=time.time(),
             account=await account_of(endpoint, granted),
         )
-        vault = self._all.vault
-        await save(vault, row.owner, row.server, made.renewed(granted))
-        for name in await vault.names(user=row.owner, server=row.server):
-            if name.field == TOKENS and name.issuer != issuer.issuer:
-                await vault.remove(user=row.owner, server=row.server, issuer=name.issuer, field=TOKENS)
-        await self._all.changed(row.owner, row.server)
+        await self._keep(row.owner, row.server, made.renewed(granted))
         return ""
 
     async def wait(self, state: str) -> str:

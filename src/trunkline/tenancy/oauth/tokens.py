@@ -46,6 +46,8 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     early: float = 0.0
     refresh_token: str = ""
     scopes: tuple[str, ...] = ()
+    identity: tuple[str, ...] = ()
+    """What was asked for about the person: no server wants it of a token, so it is in no challenge for more."""
     key: str = ""
     """The private key that the tokens are bound to (DPoP)."""
     since: float = 0.0

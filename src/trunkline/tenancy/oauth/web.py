@@ -6,14 +6,16 @@ import asyncio
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlencode, urljoin, urlsplit
 
 import msgspec
 
 from trunkline.errors import ConfigError, ProtocolError, UnreachableError, UpstreamError
+from trunkline.untrusted import as_object
 from trunkline.upstream.egress import Egress
-from trunkline.upstream.http1 import ClosedError, Response, request_bytes, split_url
+from trunkline.upstream.http1 import ClosedError, Response, request_bytes
+from trunkline.upstream.origin import split_url
 from trunkline.version import __version__
 
 LARGEST = 256 * 1024
@@ -24,7 +26,7 @@ MOST_HOPS = 3
 
 
 @dataclass(frozen=True)
-class Answer:
+class WebAnswer:
     """What was answered; its body is nobody's to read but the code that asked."""
 
     status: int
@@ -38,7 +40,7 @@ class Answer:
             found: Any = msgspec.json.decode(self.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return {}
-        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        return as_object(found)
 
 
 class Web:
@@ -61,12 +63,12 @@ class Web:
             raise ConfigError(f"The {what} is not a safe https address.", hint="Tell whoever runs the server.")
         return url
 
-    async def get_with(self, url: str, credential: str, what: str) -> Answer:
+    async def get_with(self, url: str, credential: str, what: str) -> WebAnswer:
         """Read what a credential opens; a redirection is not followed, because it would carry it elsewhere."""
         headers = {b"accept": b"application/json", b"authorization": credential.encode()}
         return await self._send(b"GET", self.check(url, what), headers, b"", what)
 
-    async def get(self, url: str, what: str) -> Answer:
+    async def get(self, url: str, what: str) -> WebAnswer:
         """Read a document; each address on the way to it is checked."""
         for _ in range(MOST_HOPS + 1):
             answer = await self._send(b"GET", self.check(url, what), {b"accept": b"application/json"}, b"", what)
@@ -75,17 +77,17 @@ class Web:
             url = urljoin(url, answer.headers.get(b"location", b"").decode("latin-1"))
         raise UnreachableError(f"The {what} is redirected without end.")
 
-    async def post(self, url: str, fields: Mapping[str, str], headers: Mapping[bytes, bytes], what: str) -> Answer:
+    async def post(self, url: str, fields: Mapping[str, str], headers: Mapping[bytes, bytes], what: str) -> WebAnswer:
         """Send a form; a redirection is not followed, because it would carry secrets elsewhere."""
         kind = {b"content-type": b"application/x-www-form-urlencoded", b"accept": b"application/json"}
         return await self._send(b"POST", self.check(url, what), {**kind, **headers}, urlencode(fields).encode(), what)
 
-    async def post_json(self, url: str, content: Mapping[str, Any], what: str) -> Answer:
+    async def post_json(self, url: str, content: Mapping[str, Any], what: str) -> WebAnswer:
         """Send a JSON object."""
         kind = {b"content-type": b"application/json", b"accept": b"application/json"}
         return await self._send(b"POST", self.check(url, what), kind, msgspec.json.encode(content), what)
 
-    async def _send(self, method: bytes, url: str, headers: Mapping[bytes, bytes], body: bytes, what: str) -> Answer:
+    async def _send(self, method: bytes, url: str, headers: Mapping[bytes, bytes], body: bytes, what: str) -> WebAnswer:
         origin, target = split_url(url)
         own = {
             b"host": origin.authority.encode(),
@@ -113,11 +115,11 @@ class Web:
         raise AssertionError("unreachable")
 
 
-async def _whole(response: Response) -> Answer:
+async def _whole(response: Response) -> WebAnswer:
     await response.ready()
     if response.streams:
         raise ProtocolError("It answered with a stream.")
-    return Answer(response.status, response.headers, response.body())
+    return WebAnswer(response.status, response.headers, response.body())
 
 
 def is_here(url: str) -> bool:

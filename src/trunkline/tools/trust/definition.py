@@ -17,6 +17,7 @@ import msgspec
 from trunkline.tools.annotations import from_mcp
 from trunkline.tools.digest import digest_json
 from trunkline.tools.infer import infer
+from trunkline.untrusted import as_object, as_text
 
 PARTS = {
     "title": "title",
@@ -82,13 +83,11 @@ class Definition:
 
     @property
     def name(self) -> str:
-        found = self.members.get("name")
-        return found if isinstance(found, str) else ""
+        return as_text(self.members.get("name"))
 
     @property
     def hints(self) -> dict[str, Any]:
-        found = self.members.get("annotations")
-        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        return as_object(self.members.get("annotations"))
 
     @cached_property
     def texts(self) -> Sequence[tuple[str, str]]:
@@ -110,20 +109,18 @@ class Definition:
         return "\n".join(text for _, text in self.prose).lower()
 
     def arguments(self) -> Collection[str]:
-        schema = self.members.get("inputSchema")
-        known: Any = cast("dict[str, Any]", schema).get("properties") if isinstance(schema, dict) else None
-        return cast("dict[str, Any]", known) if isinstance(known, dict) else ()
+        return as_object(as_object(self.members.get("inputSchema")).get("properties"))
 
 
 def _read(item: bytes) -> dict[str, Any]:
     try:
         found: Any = msgspec.json.decode(item)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         try:
             found = json.loads(item)  # lone surrogates are read the slow way
         except (ValueError, RecursionError):
             found = {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return as_object(found)
 
 
 def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -143,7 +140,7 @@ def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
 # Pins: what was agreed to, in a few bytes.
 
 
-_SIZE = 2 * _DIGEST + 1 + _PART * (len(PARTS) + 1)
+PIN_SIZE = 2 * _DIGEST + 1 + _PART * (len(PARTS) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +152,7 @@ class Pin:
     @classmethod
     def each(cls, packed: bytes) -> list[Pin]:
         """Those that stand one behind the other."""
-        return [cls(packed[at : at + _SIZE]) for at in range(0, len(packed), _SIZE)]
+        return [cls(packed[at : at + PIN_SIZE]) for at in range(0, len(packed), PIN_SIZE)]
 
     @property
     def raw(self) -> bytes:
@@ -202,7 +199,7 @@ def pin_of(definition: Definition) -> Pin:
 
 def unread_pin(item: bytes) -> Pin:
     """What is remembered of a definition that is too long to be read: its very bytes, and nothing of its parts."""
-    return Pin(raw_digest(item) * 2 + bytes(_SIZE - 2 * _DIGEST))
+    return Pin(raw_digest(item) * 2 + bytes(PIN_SIZE - 2 * _DIGEST))
 
 
 def _short(value: Any) -> bytes:
@@ -263,6 +260,8 @@ def _lines(item: bytes) -> Sequence[str]:
 def describe(signs: Iterable[Sign], changed: Sequence[str] = ()) -> str:
     """Why something is held, in one sentence without a full stop."""
     said = [sign.words for sign in signs if sign.holds]
-    if not said and changed:
+    if not said and "added" in changed:
+        said = ["it is new since its server was agreed to"]
+    elif not said and changed:
         said = [f"its {', '.join(part.replace('_', ' ') for part in changed)} changed since it was agreed to"]
     return "; ".join(said)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from trunkline.tools.trust.definition import UNSEEN
 
@@ -55,22 +55,32 @@ class Names:
         """The servers that have a tool of a name, by the name as `plain_name` gives it."""
         self._looks: dict[str, str] = {}
         """A name by its skeleton, where that is another."""
-        self._of: dict[str, frozenset[str]] = {}
+        self._of: dict[str, tuple[str, ...]] = {}
 
-    def put(self, server: str, names: Iterable[str]) -> None:
-        """Say what one server has now."""
-        now, before = frozenset(map(plain_name, names)), self._of.get(server, frozenset())
+    def put(self, server: str, names: Iterable[str]) -> Iterator[None]:
+        """Say what one server has now, a name at each step; who stops midway begins again."""
+        before, now = frozenset(self._of.get(server, ())), set[str]()
+        for name in names:
+            plain = name if name in before else plain_name(name)
+            if plain not in before and plain not in now:
+                self._add(server, plain)
+            now.add(plain)
+            yield
         for name in before - now:
             self._drop(server, name)
-        for name in now - before:
-            self._add(server, name)
+            yield
         if now:
-            self._of[server] = now
+            self._of[server] = tuple(now)
         else:
             self._of.pop(server, None)
 
+    def remove(self, server: str) -> None:
+        """A server is gone, with all that it had."""
+        for name in self._of.pop(server, ()):
+            self._drop(server, name)
+
     def has(self, server: str, name: str) -> bool:
-        return plain_name(name) in self._of.get(server, ())
+        return self._owns(server, plain_name(name))
 
     def others(self, server: str, plain: str) -> list[str]:
         """Who else has a tool of this name."""
@@ -83,9 +93,13 @@ class Names:
         plain = plain_name(name)
         seen = skeleton(plain)
         for known in (seen, *self._looking(seen)):
-            if known != plain and (others := self.others(server, known)) and known not in self._of.get(server, ()):
+            if known != plain and (others := self.others(server, known)) and not self._owns(server, known):
                 return known, others[0]
         return None
+
+    def _owns(self, server: str, plain: str) -> bool:
+        found = self._owners.get(plain, ())
+        return server == found if isinstance(found, str) else server in found
 
     def _looking(self, seen: str) -> list[str]:
         found = [self._looks[seen]] if seen in self._looks else []
