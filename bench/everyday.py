@@ -1,10 +1,11 @@
 """How well tools are found in catalogues as people have them, for what they say: bench/data/everyday-*.jsonl.
 
-    python bench/everyday.py [--all]
+    python bench/everyday.py [--all | --second]
 
 Of the tools of popular servers, catalogues of 10, 30 and 100 are drawn, several of each, and all together are one more.
 A query counts where a right tool is there. AUROC says how well the best score tells these from the queries that no tool
-serves: 0.5 is chance. Shown is the third of the queries that nothing was tuned on; `--all` shows all of them.
+serves: 0.5 is chance. Shown is the third of the queries that nothing was tuned on; `--all` shows all of them, and
+`--second` a smaller set of another style, terse and wordy.
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ class Score:
 
 
 def main() -> None:
-    queries = [query for query in read_queries() if "--all" in sys.argv or held_out(query)]
+    if "--second" in sys.argv:
+        queries = read_queries("everyday-second.jsonl")
+    else:
+        queries = [query for query in read_queries() if "--all" in sys.argv or held_out(query)]
     asyncio.run(show(read_tools(), queries[:: sized(1, smallest=8)]))
 
 
@@ -136,8 +140,8 @@ def read_tools() -> list[ToolText]:
     return _lines("everyday-tools.jsonl", _tool)
 
 
-def read_queries() -> list[Line]:
-    return _lines("everyday-queries.jsonl", lambda line: line)
+def read_queries(name: str = "everyday-queries.jsonl") -> list[Line]:
+    return _lines(name, lambda line: line)
 
 
 def _tool(line: Line) -> ToolText:

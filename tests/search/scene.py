@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.harness import META, VERSION, Heard, LegacyCaller, ModernCaller, post, until
+from tests.harness import META, VERSION, Heard, LegacyCaller, ModernCaller, compiled, post, until
 from trunkline.gateway.serve import Gateway
 
 SERVER = Path(__file__).with_name("shelf_server.py")
@@ -37,7 +37,7 @@ class Shelf:
     @property
     def config(self) -> Json:
         """How the gateway starts it."""
-        return {"command": sys.executable, "args": ["-S", str(SERVER), str(self.folder), self.name, self.era]}
+        return {"command": sys.executable, "args": ["-S", compiled(SERVER), str(self.folder), self.name, self.era]}
 
     def put(self, kind: str, items: Sequence[Any] | str) -> Shelf:
         """Offer these `tools`, `prompts`, `resources` or `templates`; a text is sent as it is."""

@@ -93,6 +93,22 @@ async def test_the_event_loop_goes_on_while_the_model_works(file: Path) -> None:
     assert len(threads) == 2
 
 
+async def test_all_that_embed_in_a_process_share_the_loaded_model() -> None:
+    models: list[MiniLM] = []
+
+    class Watched(BuiltinEmbedder):
+        def _load(self) -> MiniLM:
+            models.append(super()._load())
+            return models[-1]
+
+    for _ in range(2):
+        embedder = builtin_embedder()
+        assert embedder is not None
+        await Watched(embedder.file).embed(["mail"], query=True)
+
+    assert models[0] is models[1]
+
+
 def test_a_file_that_is_not_there_is_no_model(tmp_path: Path) -> None:
     assert builtin_embedder(tmp_path / "model.onnx") is None
 

@@ -13,7 +13,6 @@ from trunkline.search.calibrate import (
     emphasis,
     gained,
     rarity,
-    with_lead,
 )
 from trunkline.search.text import ToolText
 
@@ -72,16 +71,6 @@ def test_a_closer_look_takes_nothing_away() -> None:
     assert gained(1.0, names=0.0, phrase=True, terms=1_000_000) > plain
     assert gained(1.0, names=0.0, phrase=False, terms=10) > plain
     assert gained(1.0, names=2.0, phrase=True, terms=1) < 2.0
-
-
-@pytest.mark.parametrize(
-    ("evidence", "expected"),
-    [([], []), ([1.0], [1.25]), ([1.0, 0.5, 0.4], [1.125, 0.5, 0.4]), ([1.0, 1.0], [1.0, 1.0])],
-)
-def test_the_first_gains_by_its_lead_and_the_order_stays(evidence: list[float], expected: list[float]) -> None:
-    ranked = [(each, str(place)) for place, each in enumerate(evidence)]
-
-    assert with_lead(ranked) == [(each, str(place)) for place, each in enumerate(expected)]
 
 
 def test_who_bears_the_name_scores_1_whatever_the_query_weighs() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.harness import TESTS, LegacyCaller, ModernCaller, faulty, gateway, until
+from tests.harness import TESTS, LegacyCaller, ModernCaller, faulty, gateway, plain_command, until
 from tests.search.scene import (
     BAKE,
     ERAS,
@@ -361,7 +360,7 @@ async def test_arguments_that_travel_in_headers_do_so(tmp_path: Path, http: aioh
 @contextmanager
 def one_era(era: str) -> Generator[str]:
     """The address of a server that refuses calls whose headers do not repeat what they should."""
-    command = [sys.executable, "-m", "tests.fidelity.one_era_server", "--era", era, "--http"]
+    command = plain_command("-m", "tests.fidelity.one_era_server", "--era", era, "--http")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=TESTS.parent)
     assert process.stdout is not None
     try:

@@ -271,3 +271,16 @@ async def test_a_strategy_can_be_chosen_for_one_search(tmp_path: Path, http: aio
     assert [each["name"] for each in by_pattern["tools"]] == ["one__bake_bread"]
     assert by_words["tools"][0]["name"] == "one__bake_bread"
     assert "strategy" in unknown
+
+
+@pytest.mark.parametrize("strategy", ["hybrid", "bm25"])
+async def test_what_was_found_by_words_alone_says_so_where_meaning_was_to_count(
+    tmp_path: Path, http: aiohttp.ClientSession, strategy: str
+) -> None:
+    away = {"embeddings_url": "http://127.0.0.1:9/v1/embeddings", "embeddings_model": "small", "query_timeout": 0.0}
+    async with gateway(tmp_path, servers(shelf(tmp_path, "one", SOME)), sections={"search": away}, **SEARCH) as opened:
+        caller = ModernCaller(opened.url, http)
+        answers = [await searched(caller, "bake bread", strategy=strategy) for _ in range(3)]
+
+    assert [each["tools"][0]["name"] for each in answers] == ["one__bake_bread"] * 3
+    assert [("by words alone" in each.get("note", "")) for each in answers] == [strategy == "hybrid"] * 3

@@ -54,6 +54,21 @@ async def test_missing_vectors_delay_no_answer() -> None:
     assert hits == [replace(hit, words_alone=True) for hit in filled(Bm25Index()).search("read a file")]
 
 
+async def test_while_most_tools_have_no_vector_yet_no_search_waits_for_its_own() -> None:
+    model = Model()
+    model.gate.clear()
+    many = [
+        ToolText(f"shop/tool_{number}", f"tool_{number}", "shop", f"Sells number {number}.") for number in range(300)
+    ]
+    async with asyncio.timeout(5), open_vectors(model) as vectors:
+        finder = filled_finder(vectors, "hybrid", query_timeout=1000.0)
+        for tool in many:
+            finder.add(tool)
+        hits = await finder.find("read a file")
+
+        assert [hits[0].key, hits[0].words_alone] == ["files/read_file", True]
+
+
 async def test_a_model_that_fails_leaves_the_words() -> None:
     model = Model()
     model.failing = True
@@ -161,6 +176,26 @@ def filled_finder(vectors: Vectors, strategy: str, **options: Any) -> Finder:
     for tool in TOOLS:
         finder.add(tool)
     return finder
+
+
+@pytest.mark.parametrize("strategy", ["hybrid", "semantic"])
+async def test_what_tools_mean_is_learnt_later_and_then_finds_as_if_it_had_been_known_from_the_start(
+    strategy: str,
+) -> None:
+    async with asyncio.timeout(5), open_vectors(Model()) as vectors:
+        finder = Finder(strategy=strategy)
+        for tool in TOOLS:
+            finder.add(tool)
+        words = finder.search("umbrella")
+        for _ in finder.deepen(vectors, TOOLS):
+            assert finder.search("umbrella") == words
+        fresh = filled_finder(vectors, strategy)
+        await vectors.settled()
+
+        for query in ("umbrella", "bar chart", "read a file"):
+            assert await finder.find(query) == await fresh.find(query) != filled(Bm25Index()).search(query)
+        finder.remove("weather/get_forecast")
+        assert all(hit.key != "weather/get_forecast" for hit in await finder.find("umbrella"))
 
 
 async def test_another_strategy_may_be_chosen_for_one_search() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from heapq import nlargest
 from itertools import islice, pairwise
+from sys import intern
 
 from trunkline.search.calibrate import (
     DEFAULT_MIN_SCORE,
@@ -20,7 +21,6 @@ from trunkline.search.calibrate import (
     gained,
     rarity,
     suited,
-    with_lead,
 )
 from trunkline.search.index import Hit, Only, Reason
 from trunkline.search.lexicon import Action, Other, agreement, asked_action, done_action, others, plain
@@ -71,7 +71,7 @@ class _Entry:
 
 
 @dataclass(slots=True)
-class _Wanted:
+class _QueryTerm:
     """A term of the query."""
 
     term: str
@@ -86,7 +86,7 @@ class _Wanted:
 class _Asked:
     """A query as the index sees it."""
 
-    wanted: list[_Wanted]
+    wanted: list[_QueryTerm]
     """Its terms that some tool has, heaviest first."""
     known: float
     """What they weigh."""
@@ -98,6 +98,8 @@ class _Asked:
     """The tools whose name it is."""
     action: Action
     """What is to be done."""
+    verb: str
+    """The term that says so, if one does."""
 
 
 class Bm25Index:
@@ -128,9 +130,9 @@ class Bm25Index:
             tool.key,
             tuple(read.fields),
             array("H", read.fields.values()).tobytes(),
-            telling(tool.name),
-            _telling_server(tool.server),
-            bare(tool.name),
+            _telling(tool.name),
+            _telling(tool.server),
+            intern(bare(tool.name)),
             read.text,
             done_action(tool.name, tool.description),
         )
@@ -152,10 +154,10 @@ class Bm25Index:
     def search(
         self, query: str, *, limit: int = 10, min_score: float = DEFAULT_MIN_SCORE, only: Only = None
     ) -> list[Hit]:
-        """The best tools for one query, best first; equal ones by key. The first also gains by its lead."""
+        """The best tools for one query, best first; equal ones by key."""
         asked = self._asked(query)
         shortlist = min(5 + 5 * limit, limit + _MORE)
-        ranked = with_lead(self._ranked(asked, shortlist, only))[: max(limit, 0)]
+        ranked = self._ranked(asked, shortlist, only)[: max(limit, 0)]
         scored = [(key, calibrated(evidence, asked.known, asked.unknown)) for evidence, key in ranked]
         return [Hit(key, score, self._reasons(key, asked.wanted)) for key, score in scored if score >= min_score]
 
@@ -167,7 +169,7 @@ class Bm25Index:
 
     def agreement(self, query: str, key: str) -> float:
         """How well what a tool does suits what a query asks to be done."""
-        return agreement(self._asked(query).action, self._entries[self._numbers[key]].action)
+        return _agreement(self._asked(query), self._entries[self._numbers[key]])
 
     def reasons(self, query: str, key: str) -> tuple[Reason, ...]:
         """What speaks for a tool, the weightiest first."""
@@ -197,7 +199,7 @@ class Bm25Index:
         pairs = [(meant.get(term, term), word) for term, word in written] if meant else written
         guessed = set(meant.values()) - {term for term, _ in written}
         words = dict(reversed(pairs))
-        wanted: list[_Wanted] = []
+        wanted: list[_QueryTerm] = []
         unknown = 0.0
         found = [term for term, _ in pairs]
         also = others(found)
@@ -222,14 +224,15 @@ class Bm25Index:
             [pair for pair in dict.fromkeys(phrases) if self._postings.keys() >= {*pair}],
             set(self._called[name].numbers()) if wanted and (name := bare(query)) in self._called else set(),
             action,
+            next((term for term, word in pairs if word == verb), ""),
         )
 
-    def _wanted(self, term: str, word: str, weight: float, also: Sequence[Other]) -> _Wanted | None:
+    def _wanted(self, term: str, word: str, weight: float, also: Sequence[Other]) -> _QueryTerm | None:
         """A term and what tools may say instead of it, each tool by the best that it has; none if no tool has any."""
         own = self._postings.get(term)
         known = [other for other in also if self._postings.keys() >= {*other.terms}]
         if not known:
-            return None if own is None else _Wanted(term, word, weight * self._rarity(term), own, (term,))
+            return None if own is None else _QueryTerm(term, word, weight * self._rarity(term), own, (term,))
         best: dict[int, float] = {}
         if own is not None:
             share = weight * self._rarity(term)
@@ -248,7 +251,9 @@ class Bm25Index:
             + [doubt * other.weight * max(map(self._rarity, other.terms)) for other in known]
         )
         terms = (term, *(each for other in known for each in other.terms))
-        return _Wanted(term, word, heaviest, {number: evidence / heaviest for number, evidence in best.items()}, terms)
+        return _QueryTerm(
+            term, word, heaviest, {number: evidence / heaviest for number, evidence in best.items()}, terms
+        )
 
     def _corrected(self, found: Iterable[str]) -> dict[str, str]:
         """For words that no tool has, the commonest that is one slip away."""
@@ -270,7 +275,7 @@ class Bm25Index:
             return None
         return {self._numbers[key] for key in only if key in self._numbers}
 
-    def _gather(self, wanted: list[_Wanted], limit: int, allowed: set[int] | None) -> dict[int, float]:
+    def _gather(self, wanted: list[_QueryTerm], limit: int, allowed: set[int] | None) -> dict[int, float]:
         """The tools' evidence; those that will hardly come among the first `limit` are left out."""
         found: dict[int, float] = {}
         ahead = sum(each.weight for each in wanted)
@@ -303,7 +308,7 @@ class Bm25Index:
             entry = self._entries[number]
             names = self._covered(entry.name, wanted) + self._covered(entry.server, wanted)
             evidence = gained(evidence, names=names, phrase=number in spoken, terms=len(entry.terms))
-            ranked.append((suited(evidence, agreement(asked.action, entry.action)), entry.key))
+            ranked.append((suited(evidence, _agreement(asked, entry)), entry.key))
         ranked.sort(key=lambda each: (-each[0], each[1]))
         return ranked
 
@@ -345,7 +350,7 @@ class Bm25Index:
             found = self._rarities[term] = rarity(term, len(self._postings[term]), len(self))
         return found
 
-    def _reasons(self, key: str, wanted: list[_Wanted]) -> tuple[Reason, ...]:
+    def _reasons(self, key: str, wanted: list[_QueryTerm]) -> tuple[Reason, ...]:
         number = self._numbers[key]
         entry = self._entries[number]
         weights = [(each.weight * impact, each) for each in wanted if (impact := each.postings.get(number))]
@@ -354,6 +359,12 @@ class Bm25Index:
         return tuple(
             Reason(each.word, field_names(_fields(entry, each.terms)), weight / total) for weight, each in weights
         )
+
+
+def _agreement(asked: _Asked, entry: _Entry) -> float:
+    """How well what a tool does suits what is asked; one that says the very verb does it among other things."""
+    found = agreement(asked.action, entry.action)
+    return -1.0 if found < -1.0 and asked.verb in entry.terms else found
 
 
 def _fields(entry: _Entry, terms: tuple[str, ...]) -> int:
@@ -365,7 +376,7 @@ def _fields(entry: _Entry, terms: tuple[str, ...]) -> int:
     return found
 
 
-def _collect(found: dict[int, float], each: _Wanted, allowed: set[int] | None) -> None:
+def _collect(found: dict[int, float], each: _QueryTerm, allowed: set[int] | None) -> None:
     """Count a term for all who have it."""
     if not found:
         found.update(_weighed(each, allowed))
@@ -380,7 +391,7 @@ def _collect(found: dict[int, float], each: _Wanted, allowed: set[int] | None) -
         found[number] = have(number, 0.0) + counts[level]
 
 
-def _weighed(each: _Wanted, allowed: Container[int] | None) -> dict[int, float]:
+def _weighed(each: _QueryTerm, allowed: Container[int] | None) -> dict[int, float]:
     """What a term counts for each tool that has it."""
     if isinstance(each.postings, Postings):
         return each.postings.weighed(each.weight, allowed)
@@ -388,7 +399,7 @@ def _weighed(each: _Wanted, allowed: Container[int] | None) -> dict[int, float]:
     return {number: each.weight * impact for number, impact in items if allowed is None or number in allowed}
 
 
-def _raise(found: dict[int, float], each: _Wanted) -> None:
+def _raise(found: dict[int, float], each: _QueryTerm) -> None:
     """Count a term for those who were found already."""
     if len(found) * _LOOKS < len(each.postings):
         for number in found:
@@ -400,5 +411,5 @@ def _raise(found: dict[int, float], each: _Wanted) -> None:
         found[number] += count
 
 
-_telling_server = lru_cache(maxsize=5_000)(telling)
-"""The tools of a server share what its name says."""
+_telling = lru_cache(maxsize=5_000)(telling)
+"""The tools of a server share what its name says, and tools of several servers that are called alike what theirs do."""

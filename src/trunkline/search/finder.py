@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
@@ -92,6 +92,22 @@ class Finder:
         """Forget a tool; an unknown key is no error."""
         self._index.remove(key)
 
+    def deepen(self, vectors: Vectors, tools: Iterable[ToolText]) -> Iterator[None]:
+        """Go by what tools mean as well, once all there are were read; until then their words are gone by.
+
+        They are read one at a time, and others may have their turn between two of them. Of their words nothing is read
+        again.
+        """
+        from trunkline.search.semantic import HybridIndex, SemanticIndex
+
+        meaning, words = SemanticIndex(vectors), self._index
+        assert isinstance(words, Bm25Index)
+        for tool in tools:
+            meaning.add(tool)
+            yield
+        self._index = HybridIndex(meaning, words=self.config.strategy == "hybrid", known=words)
+        self._vectors = vectors
+
     def search(
         self,
         query: str | Sequence[str],
@@ -129,11 +145,12 @@ class Finder:
         boost: Boost | None = None,
         strategy: SearchStrategy | None = None,
     ) -> list[Hit]:
-        """As `search`, after a short wait for the vectors of the query, where there are vectors and they count."""
+        """As `search`, after a short wait for the vectors of the query, where they count and most tools have theirs."""
         late = False
         if self._vectors is not None and (strategy or self.config.strategy) in ("semantic", "hybrid"):
             queries = [query] if isinstance(query, str) else query
-            await self._vectors.prepare(map(_with_parts, queries), timeout=self.config.query_timeout)
+            timeout = 0.0 if self._vectors.is_behind else self.config.query_timeout
+            await self._vectors.prepare(map(_with_parts, queries), timeout=timeout)
             late = any(self._vectors.known(each) is None for each in queries)
         hits = self.search(query, limit=limit, min_score=min_score, only=only, boost=boost, strategy=strategy)
         return [replace(hit, words_alone=True) for hit in hits] if late else hits

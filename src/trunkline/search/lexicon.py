@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from enum import IntFlag
 from functools import lru_cache
 from importlib.resources import files
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import NamedTuple
 
 from trunkline.search.tokens import is_filler, is_stop, stem, terms
-from trunkline.tools.signs import read_name, read_text
+from trunkline.tools.signs import NameSign, TextSign, read_name, read_text
 from trunkline.tools.verbs import ADDS, CHANGES, DESTROYS, OVERWRITES, READS, RUNS, VERBS, words
 
 _SAME = 0.85
@@ -83,40 +83,64 @@ def plain(query: str) -> str:
     return query
 
 
+def spelt_out(query: str) -> str:
+    """A query as a model reads it best: as `plain` has it, and without the abbreviations of the field."""
+    return _ABBREVIATED.sub(lambda found: _SPELT_OUT[found[0].casefold()], plain(query))
+
+
 def asked_action(written: Sequence[str]) -> tuple[Action, str]:
     """What the words of a query ask to be done, and the verb that says so, if one does."""
     if len(written) > _LONG:
         return Action.NONE, ""
-    for place, word in enumerate(written, 1):
+    if phrase := _phrase(written):
+        return phrase
+    for place, (before, word) in enumerate(pairwise(("", *written)), 1):
         if word in _QUESTIONS:
             return _look(written), ""
-        action = _meant(word)
+        action = Action.NONE if before in _THOSE else _meant(word)  # `our open issues` are things
         if action and place < len(written):  # alone, `issue` and `file` are things
             return (_look(written) if action == _LOOK else action), word
         if not (is_stop(stem(word)) or is_filler(stem(word))):
             break
-    for word in written:
+    for before, word in pairwise(("", *written)):
         verb = VERBS.get(word)
-        if verb is not None and verb.strict and (action := _meant(word)):
+        if verb is not None and verb.strict and before not in _BEFORE_NOUNS and (action := _meant(word)):
             return action, word
     return _look(written), ""
 
 
+def _phrase(written: Sequence[str]) -> tuple[Action, str] | None:
+    """What is asked by several words together that mean something else than the verb among them."""
+    said = f" {' '.join(written)} "
+    for phrase, action in _PHRASES:
+        if found := phrase.search(said):
+            return action, next(filter(None, found.groups()))
+    return None
+
+
 def _look(written: Sequence[str]) -> Action:
     """What is to be looked at: one thing, or several."""
-    several = any(word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3 for word in written)
-    return _LIST | _SEARCH if several else _LOOK
+    return _LIST | _SEARCH if any(map(_is_several, written)) else _LOOK
+
+
+def _is_several(word: str) -> bool:
+    plural = word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3
+    return (plural and word not in _NO_PLURALS) or word in _SEVERAL
 
 
 def done_action(name: str, description: str) -> Action:
     """What a tool does, by the verb of its name or else of its description."""
     said = read_name(name)
-    if said.effect is not None and (action := _DONE.get(said.lemma) or _BY_EFFECT.get(said.effect)):
-        return action
-    told = read_text(description)
-    if told.effect is not None:
-        return _DONE.get(told.lemma) or _BY_EFFECT.get(told.effect) or Action.NONE
-    return Action.NONE
+    named = _done(said)
+    if named and said.lemma not in _METHODS:
+        return named | _LIST if named & _READ and any(map(_is_several, said.words)) else named
+    return _done(read_text(description)) or named
+
+
+def _done(said: NameSign | TextSign) -> Action:
+    if said.effect is None:
+        return Action.NONE
+    return _DONE.get(said.lemma) or _BY_EFFECT.get(said.effect) or Action.NONE
 
 
 def agreement(asked: Action, done: Action) -> float:
@@ -151,7 +175,7 @@ _AKIN = (
     (_CREATE, _SEND | _UPDATE | _RUN),
     (_SEND, _CREATE),
     (_UPDATE, _CREATE | _RUN),
-    (_RUN, _CREATE | _UPDATE | _READ),
+    (_RUN, _CREATE | _UPDATE | _READ | _SEARCH),
     (_READ, _RUN),
 )
 _DONE: dict[str, Action] = {
@@ -166,6 +190,7 @@ _DONE: dict[str, Action] = {
         (_RUN, "run execute exec trigger launch invoke play evaluate"),
         (_RUN | _CREATE, "start deploy"),
         (_UPDATE | _RUN, "stop restart pause resume rollout scale"),
+        (_READ | _CREATE | _UPDATE, "pull checkout"),
         (_READ | _UPDATE | _CREATE | _DELETE | _RUN, "manage"),
     )
     for word in words(group)
@@ -173,21 +198,50 @@ _DONE: dict[str, Action] = {
 _ASKED: dict[str, Action] = {
     word: action
     for action, group in (
-        (_LOOK, "show see tell give check view look display want need get"),
+        (_LOOK, "show see tell give check view look display want need get ls cat grep"),
         (_SEARCH | _LIST, "find search google lookup locate query"),
         (_SEARCH | _READ, "read fetch"),
-        (_READ | _CREATE, "open"),
-        (_CREATE, "new make book schedule file remind note remember build"),
+        (_READ | _CREATE, "open download pull"),
+        (_CREATE, "new book schedule file remind note remember build prepare request mkdir touch"),
+        (_CREATE | _RUN, "zip compress archive"),
         (_CREATE | _UPDATE | _SEND, "write put"),
-        (_CREATE | _UPDATE, "add save store upload attach insert set"),
-        (_UPDATE, "change move rename mark turn switch close resolve"),
+        (_CREATE | _UPDATE, "add save store upload attach insert set make sort organize arrange"),
+        (_UPDATE | _READ, "switch"),
+        (_UPDATE | _SEND, "accept decline approve reject"),
+        (_UPDATE, "change move rename mark turn close resolve mv"),
         (_RUN | _CREATE, "start launch kick"),
         (_RUN, "play rerun run execute"),
-        (_DELETE, "delete remove cancel forget trash clear drop erase"),
+        (_DELETE, "delete remove cancel forget trash clear drop erase rm rmdir"),
         (_DELETE | _UPDATE, "stop undo dismiss"),
+        (_DELETE | _CREATE, "refund reimburse"),
     )
     for word in words(group)
 }
+_OPENED = "issue|ticket|bug|pr|pull request|merge request|case|incident|discussion|thread|dispute|account"
+"""What is made when it is opened."""
+_PHRASES = tuple(
+    (re.compile(phrase), action)
+    for phrase, action in (
+        (r" (get) rid | (throw) .*away ", _DELETE),
+        (
+            r" (?:bring|keep|get) .*(up) to date | (check|tick|cross) (?:\w+ ){0,4}off | (done|finished|through) with ",
+            _UPDATE,
+        ),
+        (r" (alert|notify|warn|ping|tell|let) (?:me|us) (?:know )?(?:when|whenever|if|once|as soon) ", _CREATE),
+        (r" (tell|ask|let|notify|inform) (?!me |us )", _SEND),
+        (r" (give) (?!me |us )", _CREATE | _UPDATE),
+        (rf" (open|raise|log|start) (?:an?|another) (?:\w+ )?(?:{_OPENED}) ", _CREATE),
+        (rf"^ (open|raise|log) (?:{_OPENED}) | (open) (?:an? )?new ", _CREATE),
+        (r" (leave) (?:an?|some|my|the) | (thumbs) up ", _CREATE),
+    )
+)
+"""What is asked, and which word of it is the verb."""
+_METHODS = words("post put patch")
+"""Methods of HTTP: where a name has one of them, the description tells what is done."""
+_THOSE = words("the this that these those my our your his her its their all every each")
+_BEFORE_NOUNS = _THOSE | words("a an some any no for of in")
+_SEVERAL = words("all children history people")
+_NO_PLURALS = words("details contents kubernetes news stats settings aws https sms")
 _SHAPES = (
     (re.compile(r"https?://\S+|\bwww\.\S+|\b[\w-]+\.(?:com|org|net|io|dev|ai)\b\S*"), " url "),
     (re.compile(r"\S+@\S+\.\w+"), " email "),
@@ -201,14 +255,36 @@ _SHAPES = (
     (re.compile(r"\b[A-Z]{2,}-\d+\b"), " issue "),
     (re.compile(r"\d\s*\+\s*\d"), " sum "),
 )
+_SPELT_OUT = {
+    "pr": "pull request",
+    "prs": "pull requests",
+    "dm": "direct message",
+    "dms": "direct messages",
+    "k8s": "kubernetes",
+    "repo": "repository",
+    "repos": "repositories",
+    "db": "database",
+    "mkdir": "create directory",
+    "ls": "list directory",
+    "rm": "delete file",
+    "mv": "move file",
+    "cp": "copy file",
+    "grep": "search files",
+    "docs": "documentation",
+    "config": "configuration",
+    "env": "environment",
+    "todo": "task",
+    "todos": "tasks",
+}
+_ABBREVIATED = re.compile(rf"\b(?:{'|'.join(_SPELT_OUT)})\b", re.IGNORECASE)
 _QUESTIONS = words(
     "what which who whose when where why how is are was were do does did has have any whats wheres hows whos list"
 )
 _LIGHT = frozenset(
     stem(word)
     for word in words(
-        "open make show take put go tell see look say bring set turn keep new last late current do give get use change "
-        "start stop kick way thing one two there today now please currently somebody someone something whole "
+        "open make show take put go tell see look bring set turn keep new late do give get use change "
+        "start stop kick way thing one two there today now please somebody someone something whole "
         "right happen come let try want need like work well really actually still yet later own it mine check"
     )
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from trunkline.search.arrays import Floats, np
 from trunkline.search.bm25 import Bm25Index
-from trunkline.search.calibrate import DEFAULT_MIN_SCORE, suited
+from trunkline.search.calibrate import DEFAULT_MIN_SCORE
 from trunkline.search.index import MEANING, Hit, Index, Only, Reason, best
 from trunkline.search.text import ToolText
 from trunkline.search.vectors import Vectors
@@ -29,6 +29,8 @@ _MORE = 10
 """So many more than are wanted are looked at by either way."""
 _USUAL = 0.28
 """What meaning adds even to a tool that barely fits. It is taken off, so that scores are those of words alone."""
+_DIFFERS = 0.5
+"""What nearness loses where a tool does something else than is asked: texts about one thing are always near."""
 _GUESS = (0.15, 0.45)
 """How near a tool without a vector is thought to be: at least, and more for each unit of the words' evidence."""
 _NEIGHBOURS = 10
@@ -178,8 +180,8 @@ class HybridIndex:
     A query without a vector is searched by its words. A tool without one is thought to be as near as its words suggest.
     """
 
-    def __init__(self, semantic: SemanticIndex, *, words: bool = True) -> None:
-        self._words = Bm25Index()
+    def __init__(self, semantic: SemanticIndex, *, words: bool = True, known: Bm25Index | None = None) -> None:
+        self._words = known or Bm25Index()
         self._meaning = semantic
         self._both = words
 
@@ -238,7 +240,7 @@ class HybridIndex:
         if near is None:
             near = _GUESS[0] + _GUESS[1] * evidence
         elif near > 0.0 and agreement < 0.0:
-            near = suited(near, agreement)
+            near *= max(0.0, 1.0 + _DIFFERS * agreement)
         return evidence + near - _USUAL
 
     def _reasons(self, query: str, key: str, said: float | None, near: float | None) -> tuple[Reason, ...]:

@@ -10,7 +10,9 @@ from typing import Any, cast
 
 from trunkline.search.tokens import is_stop, is_telling, terms
 from trunkline.tool import Annotations, Tool
+from trunkline.tools.convert.definition import tool_from
 from trunkline.tools.guidance import OWN, said_in
+from trunkline.untrusted import as_object, as_text
 
 FIELDS = ("name", "title", "server", "description", "parameters", "parameter_notes", "when_to_use", "tags", "examples")
 """The fields that are searched, as reasons name them."""
@@ -65,18 +67,18 @@ class ToolText:
         """The texts of a definition as MCP's `tools/list` gives it."""
         # What stands beside `_meta` counts where it says nothing.
         beside = {name: definition.get(name) for name in ("tags", "examples")}
-        meta = {**beside, **_mapping(definition.get("_meta"))}
-        hints = _mapping(definition.get("annotations"))
-        title = _text(definition.get("title")) or _text(hints.get("title"))
-        tool = Tool(
-            _text(definition.get("name")),
-            _text(definition.get("description")),
-            _mapping(definition.get("inputSchema")),
+        meta = {**beside, **as_object(definition.get("_meta"))}
+        hints = as_object(definition.get("annotations"))
+        title = as_text(definition.get("title")) or as_text(hints.get("title"))
+        tool = tool_from(
+            {**definition, "_meta": meta},
+            as_text(definition.get("name")),
             Annotations(title=title, tags=(_joined(meta["tags"]), _joined(meta.get(OWN + "tags")))),
-            server or _text(definition.get("server")),
-            meta=meta,
+            server=server or as_text(definition.get("server")),
         )
-        return cls.of(tool, key=key or _text(definition.get("key")), server_title=_text(definition.get("server_title")))
+        return cls.of(
+            tool, key=key or as_text(definition.get("key")), server_title=as_text(definition.get("server_title"))
+        )
 
     def fields(self) -> Iterator[tuple[int, str]]:
         """The fields that have a text, as positions in `FIELDS`."""
@@ -130,13 +132,13 @@ def _parameters(schema: Mapping[str, Any]) -> tuple[str, str]:
     waiting: list[tuple[Mapping[str, Any], int]] = [(schema, 0)]
     while waiting and len(names) < _MOST_PARAMETERS:
         part, depth = waiting.pop(0)
-        for name, about in _mapping(part.get("properties")).items():
+        for name, about in as_object(part.get("properties")).items():
             names.append(name)
-            inner = _mapping(about)
-            notes.append(_text(inner.get("description")))
+            inner = as_object(about)
+            notes.append(as_text(inner.get("description")))
             notes += [value for value in _list(inner.get("enum")) if isinstance(value, str)]
             if depth < _DEEPEST:
-                waiting += [(inner, depth + 1), (_mapping(inner.get("items")), depth + 1)]
+                waiting += [(inner, depth + 1), (as_object(inner.get("items")), depth + 1)]
     return " ".join(names)[:_LONGEST_FIELD], " ".join(filter(None, notes))[:_LONGEST_FIELD]
 
 
@@ -144,14 +146,6 @@ def _joined(value: object) -> str:
     if isinstance(value, str):
         return value[:_LONGEST_FIELD]
     return " ".join(item for item in _list(value) if isinstance(item, str))[:_LONGEST_FIELD]
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def _list(value: object) -> list[object]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from trunkline.errors import ProtocolError, TrunklineError
 from trunkline.search.arrays import Floats, np, unit
+from trunkline.search.lexicon import spelt_out
 from trunkline.storage.files import replace_file
 from trunkline.tasks import Tasks, open_tasks
 
@@ -29,6 +30,8 @@ log = logging.getLogger("trunkline")
 
 _MOST_QUERIES = 1_000
 _MOST_ASKED = 64
+_FEW = 256
+"""Texts that are computed so soon that nobody need do without them."""
 _DAY = 86_400.0
 _RECENT = 7
 """A vector of use is marked so again after so many days: marking means writing the file anew."""
@@ -61,7 +64,7 @@ class Embedder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class QueryVectors:
     """A query and its parts, with a vector of length 1 for each."""
 
     texts: tuple[str, ...]
@@ -99,8 +102,8 @@ class Vectors:
         self._clock = clock
         self._size = 0
         self._known: OrderedDict[bytes, StoredVector] = OrderedDict()
-        self._queries: OrderedDict[str, Wanted] = OrderedDict()
-        self._parts: OrderedDict[str, Wanted] = OrderedDict()
+        self._queries: OrderedDict[str, QueryVectors] = OrderedDict()
+        self._parts: OrderedDict[str, QueryVectors] = OrderedDict()
         self._asked: dict[str, asyncio.Task[None]] = {}
         self._chores: list[Callable[[], Awaitable[None]]] = []
         self._waiting: dict[bytes, tuple[str, list[Callable[[Floats], None]]]] = {}
@@ -109,7 +112,12 @@ class Vectors:
         self._settled = asyncio.Event()
         self._settled.set()
 
-    def known(self, query: str) -> Wanted | None:
+    @property
+    def is_behind(self) -> bool:
+        """Whether most tools are still to be computed, so that what a query means finds few of them."""
+        return len(self._waiting) > max(_FEW, len(self._known))
+
+    def known(self, query: str) -> QueryVectors | None:
         """The vectors of a query and of its parts, if they are there already."""
         found = self._queries.get(query)
         if found is None:
@@ -188,15 +196,15 @@ class Vectors:
 
     async def _ask(self, texts: Sequence[str]) -> None:
         try:
-            vectors = await self._embed(texts, query=True)
+            vectors = await self._embed([spelt_out(text) for text in texts], query=True)
         except (TrunklineError, OSError, TimeoutError) as error:
             log.info("Searching without vectors: %s", error or "the model did not answer in time")
             return
         finally:
             del self._asked[texts[0]]
-        self._queries[texts[0]] = Wanted(tuple(texts), vectors)
+        self._queries[texts[0]] = QueryVectors(tuple(texts), vectors)
         for place, text in enumerate(texts[1:], 1):
-            self._parts[text] = Wanted((text,), vectors[place : place + 1])
+            self._parts[text] = QueryVectors((text,), vectors[place : place + 1])
         for kept in (self._queries, self._parts):
             while len(kept) > _MOST_QUERIES:
                 kept.popitem(last=False)
