@@ -39,9 +39,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Generator[House]:
         yield opened
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def office(browser: Browser, house: House) -> Generator[Watched]:
-    """Its console, for the admin, loaded once."""
+    """Its console, for the admin, loaded once for a file: a page that stays open keeps showing what happens."""
     with watched(browser, house.base, permissions=["clipboard-read", "clipboard-write"]) as one:
         one.sign_in(TOKEN)
         yield one
@@ -55,7 +55,7 @@ def admin(office: Watched) -> Generator[Watched]:
     assert wrong == []
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def screen(browser: Browser, desk: Running) -> Generator[Watched]:
     """The console of that gateway on a wide screen, loaded once."""
     with watched(browser, desk.base) as one:

@@ -1,7 +1,7 @@
 """A real MCP server over stdio with a tool for everything that the console shows: `python -S desk_server.py [FILE]`.
 
-With a file of tool definitions it offers those, and tells when the file changes; each answers with its own words.
-It ends when the file is gone.
+With a file of tool definitions it offers those, and tells when the file changes; each answers with the words of its
+caller, or asks or refuses with them. What the file says of the server itself it says, too. It ends with the file.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ TOOLS = {
         {"type": "object", "properties": {"day": TEXT}, "required": ["day"]},
     ),
     "fail": ("Fail, and say why.", {"type": "object"}),
+    "climb": ("Climb a mountain, and never come back.", {"type": "object"}),
 }
 ASKED = {
     "type": "object",
@@ -61,11 +62,18 @@ def send(**message: Any) -> None:
         sys.stdout.flush()
 
 
+def said_in(file: str) -> dict[str, Any]:
+    """What the file says: `tools`, and `info` of the server."""
+    if not file:
+        return {}
+    with open(file, encoding="utf-8") as kept:
+        return json.load(kept)
+
+
 def definitions(file: str) -> list[dict[str, Any]]:
     """What is offered."""
     if file:
-        with open(file, encoding="utf-8") as kept:
-            return json.load(kept)
+        return said_in(file)["tools"]
     kinds = {"draw": {"readOnlyHint": True}, "fail": {"destructiveHint": True, "readOnlyHint": False}}
     return [
         {"name": name, "description": about, "inputSchema": schema, "annotations": kinds.get(name, {})}
@@ -73,10 +81,10 @@ def definitions(file: str) -> list[dict[str, Any]]:
     ]
 
 
-def ask(id: Any, message: str) -> dict[str, Any]:
+def ask(id: Any, params: dict[str, Any]) -> dict[str, Any]:
     """Ask the person at the other end."""
     own = f"q{id}"
-    send(id=own, method="elicitation/create", params={"message": message, "requestedSchema": ASKED})
+    send(id=own, method="elicitation/create", params=params)
     with arrived:
         arrived.wait_for(lambda: own in answers, 60)
     return answers.pop(own)
@@ -101,13 +109,25 @@ def call(id: Any, params: dict[str, Any]) -> None:
             if token is not None:
                 send(method="notifications/progress", params={"progressToken": token, "progress": step, "total": 3})
         more = {"structuredContent": {"counted": 3}}
+    elif name == "climb":
+        send(
+            method="notifications/message", params={"level": "info", "logger": "guide", "data": "the hut is behind us"}
+        )
+        if token is not None:
+            send(method="notifications/progress", params={"progressToken": token, "progress": 2, "total": 4})
+        return
     elif name == "recite":
         content = [{"type": "text", "text": "Sing, goddess.\n" * 10_000}]
     elif name == "book":
-        answer = ask(id, "For how many?")
+        answer = ask(id, {"message": "For how many?", "requestedSchema": ASKED})
         content = [{"type": "text", "text": f"Booked {said['day']}: {json.dumps(answer, sort_keys=True)}"}]
     elif name == "fail":
         more = {"isError": True}
+    elif "asks" in said:
+        content = [{"type": "text", "text": json.dumps(ask(id, said["asks"]))}]
+    elif "refuses" in said:
+        send(id=id, error={"code": -32000, "message": said["refuses"], "data": said["refuses"]})
+        return
     elif name not in TOOLS:
         content, more = echoed(said["words"], token)
     send(id=id, result={"content": content, **more})
@@ -157,7 +177,7 @@ def main() -> None:
         message = json.loads(line)
         method, id, params = message.get("method"), message.get("id"), message.get("params", {})
         if method == "initialize":
-            info = {"name": "desk", "version": "1", "title": "The desk"}
+            info = {"name": "desk", "version": "1", "title": "The desk", **said_in(file).get("info", {})}
             capabilities = {"tools": {"listChanged": True}, "logging": {}}
             result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
             send(id=id, result=result)

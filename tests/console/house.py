@@ -29,6 +29,10 @@ def definition(name: str, description: str) -> dict[str, Any]:
     return {"name": name, "description": description, "inputSchema": {"type": "object", "properties": words}}
 
 
+ECHO = definition("echo", "Says what it hears.")
+"""What is offered by the server whose changes must be agreed to, at first."""
+
+
 @dataclass
 class House:
     """The gateway, and what is around it."""
@@ -55,7 +59,7 @@ class House:
     def offer(self, *tools: dict[str, Any]) -> None:
         """Let it offer these from now on."""
         fresh = self.offered.with_suffix(".new")
-        fresh.write_text(json.dumps(tools))
+        fresh.write_text(json.dumps({"tools": tools}))
         fresh.replace(self.offered)
 
     @asynccontextmanager
@@ -66,7 +70,7 @@ class House:
                 "desk": plain_server(DESK, trust="follow"),
                 "gone": {"command": "/nowhere/to-be-found"},
                 "held": plain_server(DESK, str(self.offered), trust="hold"),
-                **server_of(self.provider),
+                **server_of(self.provider, shared=True),
             }
             sections = {
                 "audit": {"enabled": True},
@@ -135,7 +139,7 @@ def open_house(folder: Path) -> Generator[House]:
             item("com.example/far", description="Echoes from far away", remotes=remotes, packages=None),
             item("com.example/near", description="Weather from this machine"),
         ]
-        house.offer(definition("echo", "Says what it hears."))
+        house.offer(ECHO)
         with running(house.scene()) as house.running:
             house.running.do(house.running.gateway.hub.mount(house.shop.server))
             yield house

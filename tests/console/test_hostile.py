@@ -1,158 +1,24 @@
-"""Words of servers and of users that would be markup, scripts or links stay words, wherever the console shows them."""
+"""Words of servers, callers, users and providers that would be more than words stay words, wherever they are shown."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
+import re
+from collections.abc import Generator
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.console.browser import DESK, Running, Watched, running, watched
-from tests.harness import make_config, plain_server
-from tests.install.marketplace.registry_server import FakeRegistry, item, serving
-from trunkline.config.options import Config
-from trunkline.tenancy.threads import Thread
-
-WORDS = (
-    "<script>window.pwned=1</script>",
-    "<img src=x onerror=window.pwned=1>",
-    "<svg onload=window.pwned=1>",
-    "<svg><script>window.pwned=1</script></svg>",
-    '"><script>window.pwned=1</script>',
-    "'><img src=x onerror=window.pwned=1>",
-    "</textarea><script>window.pwned=1</script>",
-    "</title><script>window.pwned=1</script>",
-    "</pre><iframe src=javascript:parent.pwned=1></iframe>",
-    "<iframe srcdoc='<script>parent.pwned=1</script>'></iframe>",
-    "javascript:window.pwned=1",
-    " javascript:window.pwned=1",
-    "JaVaScRiPt:window.pwned=1",
-    "java\tscript:window.pwned=1",
-    "javascript://example.com/%0awindow.pwned=1",
-    "data:text/html,<script>window.pwned=1</script>",
-    "data:image/svg+xml,<svg onload=window.pwned=1>",
-    "vbscript:window.pwned=1",
-    "https://evil.example/track.png",
-    "//evil.example/track.js",
-    "<link rel=stylesheet href=https://evil.example/a.css>",
-    "<meta http-equiv=refresh content='0;url=https://evil.example/'>",
-    "<base href=https://evil.example/>",
-    "<a href=javascript:window.pwned=1>press</a>",
-    "<form action=https://evil.example/><button>press</button></form>",
-    "<style>@import 'https://evil.example/a.css'</style>",
-    "{{constructor.constructor('window.pwned=1')()}}",
-    "${window.pwned=1}`;window.pwned=1;//",
-    "__proto__",
-    "\u202e<b>constructor</b>\ufeff&lt;script&gt;",
-)
-ALL = "\n".join(WORDS)
-
-
-def definition(more: str = "") -> dict[str, Any]:
-    """A tool that says such words wherever it can."""
-    fields = {word: {"type": "string", "title": word, "description": word, "default": word} for word in WORDS}
-    return {
-        "name": "echo",
-        "title": ALL,
-        "description": ALL + more,
-        "inputSchema": {
-            "type": "object",
-            "title": ALL,
-            "required": ["words"],
-            "properties": {
-                "words": {"type": "array", "items": {"type": "string"}, "default": list(WORDS), "description": ALL},
-                "one": {"enum": list(WORDS), "title": WORDS[0]},
-                "nested": {"type": "object", "title": WORDS[1], "description": ALL, "properties": fields},
-            },
-        },
-        "outputSchema": {"type": "object", "description": ALL},
-        "annotations": {"title": ALL, "readOnlyHint": True},
-        "icons": [{"src": word, "mimeType": "image/svg+xml"} for word in WORDS],
-    }
+from tests.console.browser import Watched, watched
+from tests.console.hostile import ALL, TOKEN, WORDS, Hostile, form, offer, open_hostile
 
 
 @pytest.fixture(scope="module")
-def offered(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of what the server offers."""
-    file = tmp_path_factory.mktemp("offered") / "tools.json"
-    file.write_text(json.dumps([definition()]))
-    return file
-
-
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory, offered: Path) -> Generator[Running]:
-    """A gateway whose servers and users have nothing good in mind."""
-    home = tmp_path_factory.mktemp("hostile")
-    clients_of(home, words())
-    with pytest.MonkeyPatch.context() as patch, running(scene(home, offered)) as opened:
-        patch.setenv("HOME", str(home / "user"))
-        patch.chdir(home)
-        opened.do(people(opened))
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Generator[Hostile]:
+    """A gateway around which nobody has anything good in mind."""
+    with open_hostile(tmp_path_factory.mktemp("hostile")) as opened:
         yield opened
-
-
-def words() -> dict[str, Any]:
-    """What another client has: servers that are called such words."""
-    return {word: {"url": f"https://evil.example/{number}", "name": word} for number, word in enumerate(WORDS)}
-
-
-def clients_of(home: Path, servers: dict[str, Any]) -> None:
-    (home / "user" / ".cursor").mkdir(parents=True)
-    (home / "user" / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
-
-
-def entries() -> list[Any]:
-    """What a registry says of servers, in such words."""
-    return [
-        item(
-            f"com.example/mean{number}",
-            title=word,
-            description=word,
-            repository=None,
-            packages=None,
-            remotes=[{"type": "streamable-http", "url": f"https://evil.example/{number}", "headers": [wanted(word)]}],
-        )
-        for number, word in enumerate(WORDS)
-    ]
-
-
-def wanted(word: str) -> dict[str, Any]:
-    """A value that an entry wants to know."""
-    return {"name": "X-Key", "description": word, "isRequired": True, "default": word, "choices": [word, "other"]}
-
-
-@asynccontextmanager
-async def scene(home: Path, offered: Path) -> AsyncGenerator[Config]:
-    """The gateway, and what is around it."""
-    servers = {
-        "mean": plain_server(DESK, str(offered), trust="follow"),
-        "held": plain_server(DESK, str(offered), trust="hold"),
-        "gone": {"command": f"/nowhere/{WORDS[1]}", "args": list(WORDS)},
-    }
-    async with serving(FakeRegistry(*entries())) as near:
-        sections = {"audit": {"enabled": True}, "registries": {"official": {"enabled": False}, "near": {"url": near}}}
-        yield make_config(home / "kept", servers, allow_anonymous=True, sections=sections)
-
-
-async def people(opened: Running) -> None:
-    """Somebody whose keys and servers are called such words."""
-    tenancy = opened.gateway.hub.relay.tenancy
-    await tenancy.people.add_user("eve", "member", {})
-    for number, word in enumerate(filter(str.isprintable, WORDS)):
-        await tenancy.threads.put(Thread(f"{number} {word}"[:60], "eve", (), (), (word[:60],)), of_user=True)
-    for word in WORDS:
-        await tenancy.people.make_key("eve", name=word[:60])
-    said = {
-        "name": "own",
-        "url": "https://own.example/mcp",
-        "display_name": WORDS[0],
-        "description": ALL,
-    }
-    await opened.gateway.hub.relay.tenants.register({**said, "tags": [WORDS[1]]}, user="")
 
 
 STRANGE = """() => [
@@ -173,10 +39,19 @@ def is_inert(page: Page) -> None:
 
 
 @pytest.fixture(scope="module")
-def page(browser: Browser, hostile: Running) -> Generator[Watched]:
+def console(browser: Browser, hostile: Hostile) -> Generator[Watched]:
     """Its console."""
     with watched(browser, hostile.base) as one:
+        one.sign_in(TOKEN)
         yield one
+
+
+@pytest.fixture
+def page(console: Watched) -> Generator[Watched]:
+    """The same, for one test, after which nothing went wrong."""
+    yield console
+    wrong, console.wrong = console.wrong, []
+    assert wrong == []
 
 
 def test_what_a_tool_says_of_itself_and_answers_stays_text(page: Watched) -> None:
@@ -194,53 +69,130 @@ def test_what_a_tool_says_of_itself_and_answers_stays_text(page: Watched) -> Non
     is_inert(shown)
 
 
-PLACES = (
-    "overview",
-    "servers",
-    "servers/mean?tab=log",
-    "servers/gone",
-    "servers/own",
-    "tools",
-    "tools?q=script",
-    "people/eve",
-    "people?tab=keys",
-    "people?tab=threads",
-    "add?from=registry",
-    "add?from=clients",
-    "calls",
-    "questions",
-    "programs",
-    "connections",
-    "usage",
-    "audit",
-)
+SHOWN = {
+    "overview": ".needs",
+    "servers": "main",
+    "servers/mean": ".rows.tools",
+    "servers/mean?tab=log": "main",
+    "servers/gone": "main",
+    "servers/own": "main",
+    "tools": ".rows.tools",
+    "tools?q=script": "main",
+    "people": "tbody",
+    "people/eve": "tbody",
+    "people?tab=keys": "tbody",
+    "people?tab=limits": "main",
+    "calls": "tbody",
+    "calls?outcome=failed": "tbody",
+    "questions": ".question",
+    "programs": ".problem",
+    "connections": "main",
+    "usage": "main",
+    "audit": "tbody",
+}
+"""Where others have something to say, and where on the page it stands."""
 
 
 def test_what_is_shown_of_others_stays_text(page: Watched) -> None:
-    for place in PLACES:
+    for place, where in SHOWN.items():
         shown = page.open(place)
-        if place == "people?tab=threads":
-            shown.get_by_label("User").select_option("eve")
-            expect(shown.get_by_role("region", name="Threads")).to_contain_text(WORDS[0])
-        if place == "add?from=registry":
-            shown.get_by_label("Search the registry").fill("mean")
-            expect(shown.locator(".rows").first).to_contain_text(WORDS[0])
-            shown.locator(".rows li", has_text=WORDS[0]).first.get_by_role("button").click()
-            expect(shown.get_by_role("dialog").get_by_label("X-Key")).to_be_visible()
-        if place == "add?from=clients":
-            expect(shown.locator(".rows").first).to_contain_text(WORDS[0])
+        shown.locator(where).first.wait_for()
         is_inert(shown)
 
 
-def test_what_changed_is_shown_as_text_and_can_be_agreed_to(page: Watched, offered: Path) -> None:
-    shown = page.open("servers/held")
-    offered.write_text(json.dumps([definition(f"\n{WORDS[2]} now")]))
-    expect(shown.get_by_role("heading", name="Waits for approval")).to_be_visible()
-    expect(shown.locator(".diff")).to_contain_text(f"{WORDS[2]} now")
+def test_what_registries_other_clients_and_threads_say_stays_text(page: Watched) -> None:
+    shown = page.open("people?tab=threads")
+    shown.get_by_label("User").select_option("eve")
+    expect(shown.get_by_role("region", name="Threads")).to_contain_text(WORDS[0])
     is_inert(shown)
+    shown = page.open("add?from=registry")
+    shown.get_by_label("Search the registry").fill("mean")
+    expect(shown.locator(".rows").first).to_contain_text(WORDS[0])
+    shown.locator(".rows li", has_text=WORDS[0]).first.get_by_role("button").click()
+    expect(shown.get_by_role("dialog").get_by_label("X-Key")).to_be_visible()
+    is_inert(shown)
+    shown = page.open("add?from=clients")
+    expect(shown.locator(".rows").first).to_contain_text(WORDS[0])
+    is_inert(shown)
+
+
+def test_what_is_asked_stays_text_and_leads_only_to_the_web(page: Watched, hostile: Hostile) -> None:
+    shown = page.open("questions")
+    asked = shown.locator(".question")
+    expect(asked).to_have_count(len(WORDS) + 1)
+    assert {*WORDS, ALL} == set(asked.locator(".message").all_text_contents())
+    hrefs = shown.evaluate("[...document.querySelectorAll('.question a')].map((one) => one.getAttribute('href'))")
+    assert hrefs == ["https://evil.example/track.png"]
+    texts = asked.filter(has=shown.locator("textarea")).first
+    assert set(WORDS) <= set(texts.locator(".field-label").all_text_contents())
+    assert set(WORDS) <= set(texts.locator("option").all_text_contents())
+    is_inert(shown)
+
+    shown = page.open("tools/mean__ask")
+    shown.get_by_label("Arguments as JSON").fill(json.dumps({"asks": form(ALL)}))
+    shown.get_by_role("button", name="Call", exact=True).click()
+    expect(shown.locator(".question .message")).to_have_text(ALL)
+    is_inert(shown)
+    shown.get_by_role("button", name="Answer").click()
+    expect(shown.get_by_label("Text of the result", exact=True)).to_contain_text("accept")
+    is_inert(shown)
+
+
+def test_people_are_called_what_they_may_be_called_and_it_stays_text(page: Watched, hostile: Hostile) -> None:
+    shown = page.open("people")
+    expect(shown.get_by_role("region", name="People")).to_contain_text("corp:javascript:window.pwned=1")
+    expect(shown.locator("tbody tr")).to_have_count(len(WORDS) + 1)
+    is_inert(shown)
+    for word in WORDS:
+        if not shown.get_by_role("dialog").is_visible():
+            shown.get_by_role("button", name="Add somebody").click()
+        shown.get_by_label("Name").fill(word)
+        shown.get_by_role("button", name="Add", exact=True).click()
+        if re.fullmatch(r"[\w:.=]+", word):
+            expect(shown.get_by_role("button", name=f"Forget {word}", exact=True)).to_be_visible()
+        else:
+            expect(shown.get_by_role("alert")).to_contain_text("cannot be a user's name")
+        is_inert(shown)
+
+
+def test_what_providers_say_and_send_back_stays_text(browser: Browser, page: Watched, hostile: Hostile) -> None:
+    shown = page.open("connections")
+    said_no = {"error": WORDS[0], "error_description": WORDS[1], "error_uri": WORDS[10]}
+    hostile.git.sent_back = lambda sent: {**sent, **said_no}
+    shown.get_by_role("button", name="Sign in to git").click()
+    expect(shown.locator(".toast.bad")).to_contain_text("failed")
+    is_inert(shown)
+    hostile.git.sent_back = lambda sent: sent
+    shown.get_by_role("button", name="Sign in to git").click()
+    expect(shown.get_by_role("region", name="Connections")).to_contain_text(WORDS[2].replace(" ", "_"))
+    is_inert(shown)
+    for other in shown.context.pages[1:]:
+        assert WORDS[0] not in other.content()
+        is_inert(other)
+        other.close()
+
+    with watched(browser, hostile.base) as stranger:
+        entry = stranger.open()
+        expect(entry.get_by_role("link", name="Continue with corp")).to_be_visible()
+        names = ("error", "error_description", "error_uri", "state", "code", "iss")
+        for path in ("/oauth/callback", "/console/signed-in", "/console/sign-in/%3Cscript%3E"):
+            for at in range(0, len(WORDS), len(names)):
+                entry.goto(f"{hostile.base}{path}?{urlencode(dict(zip(names, WORDS[at:], strict=False)))}")
+                assert "pwned" not in entry.content()
+                is_inert(entry)
+
+
+def test_what_changed_is_shown_as_text_and_can_be_agreed_to(page: Watched, hostile: Hostile) -> None:
+    shown = page.open("servers/held")
+    offer(hostile.offered, f"\n{WORDS[2]} now")
+    expect(shown.get_by_role("heading", name="Waits for approval")).to_be_visible()
+    expect(shown.locator(".diff").first).to_contain_text(f"{WORDS[2]} now")
+    is_inert(shown)
+    waiting = shown.locator(".review")
+    before = waiting.count()
     shown.get_by_role("button", name="Approve").first.click()
 
-    expect(shown.get_by_role("heading", name="Waits for approval")).to_have_count(0)
+    expect(waiting).to_have_count(before - 1)
 
 
 def test_an_address_of_the_console_may_say_anything(page: Watched) -> None:

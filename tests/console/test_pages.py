@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import ExitStack
 from typing import Literal
 
-from playwright.sync_api import Browser, ViewportSize, expect
+import pytest
+from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
 from tests.console.browser import NARROW, WIDE, Running, Watched, counted, findings, watched
+from tests.console.house import ECHO, House, definition
 
 PLACES = {
     "overview": "Overview",
     "servers": "Servers",
     "servers/desk": "desk",
+    "servers/desk?tab=check": "desk",
+    "servers/desk?tab=log": "desk",
     "servers/gone": "gone",
     "add": "Add a server",
     "add?from=registry": "Add a server",
@@ -26,6 +32,10 @@ PLACES = {
     "connections": "Connections",
     "keys": "Keys",
     "people": "People",
+    "people?tab=keys": "People",
+    "people?tab=threads": "People",
+    "people?tab=profiles": "People",
+    "people?tab=limits": "People",
     "usage": "Usage",
     "audit": "Audit",
 }
@@ -33,26 +43,106 @@ PLACES = {
 
 MOST_BYTES = 60_000
 Look = tuple[dict[str, int], Literal["light", "dark"]]
-LOOKS: tuple[Look, ...] = ((WIDE, "light"), (NARROW, "dark"))
-"""How each page is looked at: a theme changes colours alone, and a width all else."""
-ALL_LOOKS: tuple[Look, ...] = (*LOOKS, (WIDE, "dark"), (NARROW, "light"))
-"""And those that have all there is around a page, and most of what is on one."""
+LOOKS: tuple[Look, ...] = ((WIDE, "light"), (WIDE, "dark"), (NARROW, "dark"), (NARROW, "light"))
+"""How each page is looked at."""
 
 
-def test_every_page_is_whole_in_any_theme_and_width(browser: Browser, desk: Running) -> None:
+def looked_at(page: Page, what: str) -> list[str]:
+    """What is wrong with a page in any theme and width."""
     wrong: list[str] = []
-    with watched(browser, desk.base) as console:
-        for place, title in PLACES.items():
-            page = console.open(place)
-            expect(page.locator("h1")).to_have_text(title)
-            for size, theme in ALL_LOOKS if place in ("overview", "tools/desk__send_parcel") else LOOKS:
-                page.set_viewport_size(ViewportSize(width=size["width"], height=size["height"]))
-                page.emulate_media(color_scheme=theme)
-                wrong += [f"{place} {size['width']} {theme}: {one}" for one in findings(page)]
-                if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-                    wrong.append(f"{place} is wider than {size['width']}")
+    seen: list[dict[str, int]] = []
+    for size, theme in LOOKS:
+        page.set_viewport_size(ViewportSize(width=size["width"], height=size["height"]))
+        page.emulate_media(color_scheme=theme)
+        wrong += [f"{what} {size['width']} {theme}: {one}" for one in findings(page, colours_only=size in seen)]
+        seen.append(size)
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            wrong.append(f"{what} is wider than {size['width']}")
+    page.set_viewport_size(ViewportSize(width=WIDE["width"], height=WIDE["height"]))
+    page.emulate_media(color_scheme="light")
+    return wrong
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_page_is_whole_in_any_theme_and_width(console: Watched, place: str) -> None:
+    page = console.open(place)
+    expect(page.locator("h1")).to_have_text(PLACES[place])
+
+    assert looked_at(page, place) == []
+
+
+FULL = {
+    "overview": ".needs li",
+    "servers/held": ".review",
+    "questions": ".question",
+    "programs": ".card",
+    "connections": ".needs",
+    "people": "tbody tr",
+    "people?tab=keys": "tbody tr",
+    "usage": "tbody tr",
+    "audit": "tbody tr",
+    "calls": "tbody tr",
+}
+"""Pages of which much is to be seen, and what shows that it is there."""
+DIALOGS = {
+    "keys": "Make a key",
+    "people": "Add somebody",
+    "people?tab=people": "Forget lou",
+    "add?from=registry": "Add",
+}
+TRIED = {"book": ".question", "draw": ".result", "count": ".result", "fail": ".result"}
+
+
+@pytest.fixture(scope="module")
+def full(house: House) -> Generator[House]:
+    """A gateway where much waits and much happened."""
+    house.offer(ECHO, definition("murmur", "Says it so that nobody understands."))
+    house.key_of("lou")
+    house.call("desk__book", {"day": "Friday"})
+    house.program("await shop__look(item=2)\nraise ValueError('no more')")
+    yield house
+    house.offer(ECHO)
+    for question in house.ask("GET", "questions")["questions"]:
+        house.ask("POST", f"questions/{question['id']}", {"action": "cancel"})
+
+
+@pytest.mark.parametrize("place", FULL)
+def test_what_pages_show_when_there_is_much_is_whole_as_well(admin: Watched, full: House, place: str) -> None:
+    page = admin.open(place)
+    expect(page.locator(FULL[place]).first).to_be_visible()
+
+    assert looked_at(page, place) == []
+
+
+def test_a_call_and_its_way_are_whole(admin: Watched, full: House) -> None:
+    page = admin.open("calls")
+    page.locator("tbody a").first.click()
+    expect(page.locator(".path li").first).to_be_visible()
+
+    assert looked_at(page, "a call") == []
+
+
+@pytest.mark.parametrize("place", DIALOGS)
+def test_dialogs_are_whole(admin: Watched, full: House, place: str) -> None:
+    page = admin.open(place)
+    page.get_by_role("button", name=DIALOGS[place]).first.click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    admin.settle()
+    wrong = looked_at(page, f"{place}: {DIALOGS[place]}")
+    page.keyboard.press("Escape")
 
     assert wrong == []
+
+
+@pytest.mark.parametrize("tool", TRIED)
+def test_what_a_tool_answers_or_asks_is_whole(admin: Watched, full: House, tool: str) -> None:
+    page = admin.open(f"tools/desk__{tool}")
+    if tool == "book":
+        page.get_by_label("day").fill("Friday")
+    page.get_by_role("button", name="Call", exact=True).click()
+    expect(page.locator(TRIED[tool]).first).to_be_visible()
+
+    assert looked_at(page, f"{tool}, tried") == []
 
 
 def test_the_first_load_is_small_over_all(browser: Browser, desk: Running) -> None:
@@ -63,6 +153,30 @@ def test_the_first_load_is_small_over_all(browser: Browser, desk: Running) -> No
 
     assert len(sizes) > 10
     assert sum(sizes) <= MOST_BYTES, sizes
+
+
+ASKED = ["connections", "me", "questions", "review", "series?range=1h", "servers", "stats"]
+
+
+def test_what_the_overview_shows_is_asked_for_once_and_none_of_it_waits_for_another(
+    browser: Browser, desk: Running
+) -> None:
+    api, held, asked = f"{desk.base}/api/v1/", list[Route](), list[str]()
+    with watched(browser, desk.base) as console, ExitStack() as begun:
+        page = console.page
+        page.on("request", lambda one: asked.append(one.url.removeprefix(api)) if one.url.startswith(api) else None)
+        page.route(
+            lambda url: url.startswith(api) and not url.endswith(("/me", "/events")), lambda route: held.append(route)
+        )
+        for path in ASKED:
+            begun.enter_context(page.expect_request(f"{api}{path}"))
+        page.goto(f"{desk.base}/")
+        begun.close()
+        for route in held:
+            route.continue_()
+        page.locator(".figures .plot").first.wait_for()
+
+    assert sorted(asked) == sorted([*ASKED, "events"])
 
 
 def test_a_theme_that_was_chosen_stays(console: Watched) -> None:
@@ -115,4 +229,13 @@ def test_a_phone_has_the_other_pages_behind_a_button(console: Watched) -> None:
 
     expect(page.locator("h1")).to_have_text("Keys")
     expect(page.get_by_role("dialog")).to_be_hidden()
+    page.set_viewport_size({"width": WIDE["width"], "height": WIDE["height"]})
+
+
+def test_on_a_phone_cards_leave_out_what_says_nothing(console: Watched) -> None:
+    page = console.open("servers")
+    unknown = page.get_by_role("row").filter(has_text="gone").locator("td[data-title=Average]")
+    expect(unknown).to_be_visible()
+    page.set_viewport_size({"width": NARROW["width"], "height": NARROW["height"]})
+    expect(unknown).to_be_hidden()
     page.set_viewport_size({"width": WIDE["width"], "height": WIDE["height"]})

@@ -95,6 +95,29 @@ def test_a_large_result_is_cut_and_shown_whole_on_demand(console: Watched) -> No
     assert len(text.inner_text()) > 100_000
 
 
+def test_what_a_call_tells_meanwhile_is_shown_and_it_is_stopped(console: Watched, desk: Running) -> None:
+    page = console.open("tools/desk__climb")
+    call(page)
+    expect(page.locator(".progress")).to_contain_text("2 of 4")
+    expect(page.get_by_role("progressbar")).to_have_attribute("value", "0.5")
+    expect(page.get_by_label("Log messages")).to_contain_text("info guide: the hut is behind us")
+    page.get_by_role("button", name="Stop").click()
+
+    expect(page.get_by_text("Stopped.")).to_be_visible()
+    page = console.open("calls?tool=climb")
+    expect(page.locator("tbody tr").first).to_contain_text("cancelled")
+
+
+def test_how_a_tool_behaves_is_shown_with_who_says_so(console: Watched) -> None:
+    page = console.open("tools/desk__fail")
+    expect(page.locator(".facts div", has_text="May destroy")).to_contain_text("yes as its server says")
+    page.get_by_role("tab", name="All").click()
+    expect(page.get_by_label("Definition", exact=True)).to_contain_text('"destructiveHint": true')
+    page = console.open("tools/desk__recite")
+
+    expect(page.locator(".facts")).to_contain_text("as its words tell")
+
+
 def test_structure_and_failure_are_told_apart(console: Watched) -> None:
     page = console.open("tools/desk__count")
     call(page)
@@ -137,6 +160,14 @@ def test_what_a_model_would_find_is_ranked(console: Watched) -> None:
     page.get_by_label("What do you want to do?").fill("send something to a friend by air")
     first = page.locator(".ranking li").first
 
+    expect(first.get_by_role("link")).to_have_text("desk__send_parcel")
+    expect(first.locator(".chips")).to_contain_text("air")
+    expect(first.locator(".score")).to_contain_text("0.")
+    page.get_by_label("How to search").select_option("regex")
+    page.get_by_label("What do you want to do?").fill("^desk.*draw$|draw")
+    expect(first.get_by_role("link")).to_have_text("desk__draw")
+    page.get_by_label("How to search").select_option("bm25")
+    page.get_by_label("What do you want to do?").fill("send a parcel by air")
     expect(first.get_by_role("link")).to_have_text("desk__send_parcel")
     first.get_by_role("link").click()
     expect(page.locator("h1")).to_have_text("desk__send_parcel")

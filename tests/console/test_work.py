@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
-from tests.console.browser import Watched
+from tests.console.browser import Watched, watched
 from tests.console.house import House
 
 WAITS = "await shop__wait()"
@@ -32,9 +32,9 @@ def test_a_question_of_a_call_elsewhere_shows_at_once_and_is_answered(admin: Wat
 
 def test_a_program_shows_as_it_runs_and_is_stopped(admin: Watched, house: House) -> None:
     page = admin.open("programs")
-    expect(page.get_by_text("No programs run")).to_be_visible()
-    ran = house.begin(WAITS)
     card = page.locator(".card", has_text="running")
+    expect(card).to_have_count(0)
+    ran = house.begin(WAITS)
     card.get_by_role("button", name="Stop").click()
     expect(card).to_have_count(0)
     assert ran.result(30).result["isError"]
@@ -85,6 +85,22 @@ def test_calls_show_as_they_are_made_and_are_found_again(admin: Watched, house: 
     expect(table.locator("tbody tr")).not_to_have_count(0)
 
 
+def test_members_see_their_own_calls_alone(browser: Browser, house: House) -> None:
+    kim = house.key_of("kim")
+    house.call("desk__draw", key=house.key_of("lee"))
+    house.call("desk__recite", key=kim)
+    with watched(browser, house.base) as console:
+        console.sign_in(kim)
+        page = console.open("calls")
+        expect(page.get_by_role("link", name="desk__recite")).to_have_count(1)
+        expect(page.locator("tbody tr")).to_have_count(1)
+        page = console.open("usage")
+        page.get_by_role("tab", name="By tool").click()
+
+        expect(page.get_by_role("row", name="recite")).to_be_visible()
+        expect(page.get_by_role("row", name="draw")).to_have_count(0)
+
+
 def test_what_was_used_is_summed_up_and_the_record_is_searched(admin: Watched, house: House) -> None:
     house.call("desk__draw", key=house.key_of("ben"))
     page = admin.open("usage")
@@ -99,7 +115,7 @@ def test_what_was_used_is_summed_up_and_the_record_is_searched(admin: Watched, h
     expect(table.locator("tbody tr", has_text="desk__draw").first).to_be_visible()
     page.get_by_label("User").fill("ben")
     expect(table.locator("tbody tr").filter(has_not_text="ben")).to_have_count(0)
-    page.get_by_label("Kind").fill("change")
+    page.get_by_label("Kind").select_option("change")
     expect(table.locator("tbody tr", has_text="desk__draw")).to_have_count(0)
 
 

@@ -127,18 +127,24 @@ export function useEvents(names, hear) {
   }, []);
 }
 
-const seen = new Map();
+const seen = new Map(), underWay = new Map();
+
+/** What a path gives; several who ask for it at once get one answer. */
+function together(path) {
+  if (!underWay.has(path)) underWay.set(path, api("GET", path).finally(() => underWay.delete(path)));
+  return underWay.get(path);
+}
 
 /** What a path gives, read again when `on` happens: `{data, error, reload}`; what was read before shows at once. */
 export function useData(path, { on = [], often = 400 } = {}) {
   const [state, set] = useState({ path, data: seen.get(path) });
   const now = useRef({});
   now.current.path = path;
-  const reload = async () => {
+  const reload = async (ask = (wanted) => api("GET", wanted)) => {
     const asked = path;
     if (asked == null) return;
     try {
-      const data = await api("GET", asked);
+      const data = await ask(asked);
       if (seen.size > 60) seen.delete(seen.keys().next().value);
       seen.set(asked, data);
       if (now.current.path === asked) set({ path: asked, data });
@@ -146,14 +152,14 @@ export function useData(path, { on = [], often = 400 } = {}) {
       if (now.current.path === asked) set((was) => ({ path: asked, data: error.status === 0 ? was.data : undefined, error }));
     }
   };
-  useEffect(() => { reload(); return () => clearTimeout(now.current.timer); }, [path]);
+  useEffect(() => { reload(together); return () => clearTimeout(now.current.timer); }, [path]);
   useEffect(() => () => { now.current.path = null; }, []);
   useEvents(on, () => {
     clearTimeout(now.current.timer);
     now.current.timer = setTimeout(() => now.current.path && reload(), often);
   });
   const current = state.path === path ? state : { data: seen.get(path) };
-  return { data: current.data, error: current.error, reload };
+  return { data: current.data, error: current.error, reload: () => reload() };
 }
 
 /** Pages of a list, one at a time: `{items, data, error, more, back, next, previous, reload}`. */

@@ -1,7 +1,7 @@
 // The shell: who is signed in, where one is, and how to get elsewhere.
 import { html, render, signal, effect, useEffect, useRef } from "./vendor/preact.js";
 import { api, isAdmin, isIn, live, loadMe, me, useData } from "./api.js";
-import { Asked, Button, Icon, Logo, Problem, Toasts } from "./ui.js";
+import { Asked, Button, FIRST, Icon, Logo, Problem, Toasts } from "./ui.js";
 
 const PAGES = [
   ["overview", "Overview"], ["servers", "Servers"], ["tools", "Tools"], ["calls", "Calls"], ["questions", "Questions"],
@@ -39,10 +39,13 @@ effect(() => {
 
 effect(() => {
   if (!me.value) return;
-  const { name, rest } = place.value;
-  const wanted = !isIn() ? "sign-in" : rest.length && DETAIL[name] ? DETAIL[name] : name;
-  load(MODULES.has(wanted) ? wanted : "overview", place.value);
+  load(isIn() ? moduleOf(place.value) : "sign-in", place.value);
 });
+
+function moduleOf({ name, rest }) {
+  const wanted = rest.length && DETAIL[name] ? DETAIL[name] : name;
+  return MODULES.has(wanted) ? wanted : "overview";
+}
 
 async function load(name, where) {
   const moved = shown.value && shown.value.where !== where;
@@ -58,17 +61,16 @@ async function load(name, where) {
   sessionStorage.removeItem("again");
 }
 
-function Waiting() {
-  const questions = useData("questions", { on: ["question"] });
-  const count = questions.data?.questions?.length ?? 0;
+function Waiting({ count }) {
   return count ? html`<span class="count" aria-label=${`${count} waiting`}>${count}</span>` : null;
 }
 
 function Navigation() {
   const at = Object.keys(DETAIL).find((name) => name === place.value.name) ?? (place.value.name === "add" ? "servers" : place.value.name);
   const more = useRef(null);
+  const waiting = useData("questions", { on: ["question"] }).data?.questions?.length ?? 0;
   const seen = PAGES.filter(([, , admin]) => !admin || isAdmin());
-  const link = ([name, title]) => html`<a key=${name} href=${`#/${name}`} aria-current=${name === at ? "page" : undefined}><${Icon} name=${name} /><span>${title}</span>${name === "questions" && html`<${Waiting} />`}</a>`;
+  const link = ([name, title]) => html`<a key=${name} href=${`#/${name}`} aria-current=${name === at ? "page" : undefined}><${Icon} name=${name} /><span>${title}</span>${name === "questions" && html`<${Waiting} count=${waiting} />`}</a>`;
   useEffect(() => { more.current?.close(); }, [place.value]);
   return html`
     <aside class="side">
@@ -118,5 +120,15 @@ function Shell() {
     <${Toasts} /><${Asked} />`;
 }
 
+// What has the focus may go with what was done: who uses the keyboard goes on in the dialog that is open, where they were before one that closed, or at the top of the page.
+let latest = null, opener = null;
+addEventListener("focusin", ({ target }) => { latest = target; if (!target.closest("dialog")) opener = target; });
+new MutationObserver(() => {
+  if (!latest || latest.isConnected || document.activeElement !== document.body) return;
+  const top = latest.closest("dialog") && opener?.isConnected ? opener : document.querySelector("main h1");
+  (document.querySelector("dialog[open]")?.querySelector(FIRST) ?? top)?.focus({ preventScroll: true });
+}).observe(document.getElementById("app"), { childList: true, subtree: true });
+
 render(html`<${Shell} />`, document.getElementById("app"));
 loadMe();
+import(`./pages/${moduleOf(place.value)}.js`).catch(() => { /* it is asked for again once it is known who looks */ });

@@ -15,7 +15,7 @@ export function Asked({ questions, onAnswer }) {
   };
   return html`<form class="asked" ref=${form} onSubmit=${(event) => { event.preventDefault(); answer("accept"); }}>
     ${names.map((name, index) => html`<${Question} key=${name} params=${questions[name].params ?? {}} id=${`q${index}`} value=${values[name]} onChange=${(next) => set({ ...values, [name]: next })} />`)}
-    <div class="actions start"><button class="button primary" type="submit">Answer</button><${Button} onClick=${() => answer("decline")}>Decline<//><${Button} kind="plain" onClick=${() => answer("cancel")}>Cancel the call<//></div>
+    <div class="actions start"><${Button} kind="primary" type="submit">Answer<//><${Button} onClick=${() => answer("decline")}>Decline<//><${Button} kind="plain" onClick=${() => answer("cancel")}>Cancel the call<//></div>
   </form>`;
 }
 

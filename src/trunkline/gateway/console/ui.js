@@ -5,16 +5,22 @@ export { html };
 
 // Words and numbers.
 
-const whole = new Intl.NumberFormat("en");
-const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-export const number = (value) => (value == null ? "–" : Math.abs(value) >= 100_000 ? short.format(value) : whole.format(value));
+/** Made when first used: each takes milliseconds, and most pages need few of them. */
+function later(make) {
+  let made;
+  return (value) => (made ??= make()).format(value);
+}
+
+const whole = later(() => new Intl.NumberFormat("en"));
+const short = later(() => new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }));
+export const number = (value) => (value == null ? "–" : Math.abs(value) >= 100_000 ? short(value) : Math.abs(value) < 1000 && Number.isInteger(value) ? String(value) : whole(value));
 export const plural = (count, word, many = word + "s") => `${number(count)} ${count === 1 ? word : many}`;
 
 export function duration(seconds) {
   if (seconds == null) return "–";
   if (seconds < 0.001) return seconds === 0 ? "0 ms" : "< 1 ms";
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 100) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  if (seconds < 100) return `${seconds.toFixed(seconds < 10 && !Number.isInteger(seconds) ? 1 : 0)} s`;
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
   return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`;
 }
@@ -25,17 +31,24 @@ export function size(bytes) {
   return bytes < 1e6 ? `${(bytes / 1000).toFixed(bytes < 10_000 ? 1 : 0)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-const dated = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-const timed = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+/** Day and time by hand: what would say them in every language takes longer to load than the rest of a page. */
+function dated(date) {
+  const text = date.toString(); // Wed Nov 18 2026 15:02:09 …
+  return `${text.slice(4, 15)}, ${text.slice(16, 21)}`;
+}
 
 export function When({ at, ahead = false }) {
   if (!at) return html`<span>–</span>`;
   const date = new Date(at * 1000), away = Math.abs(Date.now() / 1000 - at);
-  const told = away < 5 ? "now" : ahead ? `in ${duration(away)}` : away < 86_400 ? `${duration(away)} ago` : dated.format(date);
-  return html`<time dateTime=${date.toISOString()} title=${dated.format(date)}>${told}</time>`;
+  const told = away < 5 ? "now" : ahead ? `in ${duration(Math.ceil(away))}` : away < 86_400 ? `${duration(Math.floor(away))} ago` : dated(date);
+  return html`<time dateTime=${date.toISOString()} title=${dated(date)}>${told}</time>`;
 }
 
-export const clock = (at) => timed.format(new Date(at * 1000));
+/** The time of day, with the day where that was long ago. */
+export function clock(at) {
+  const date = new Date(at * 1000);
+  return Date.now() / 1000 - at > 90_000 ? dated(date) : date.toTimeString().slice(0, 8);
+}
 
 /** An address that a link may have: of the web and nothing else. */
 export function webAddress(text) {
@@ -176,7 +189,13 @@ export function Tabs({ tabs, at, onPick, label }) {
     onPick(next);
     event.currentTarget.querySelector(`[data-tab="${CSS.escape(next)}"]`)?.focus();
   };
-  return html`<div class="tabs" role="tablist" aria-label=${label} onKeyDown=${move}>
+  const list = useRef(null);
+  const first = useRef(tabs[0][0] === at); // which is in sight
+  useEffect(() => {
+    if (!first.current) list.current.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    first.current = false;
+  }, [at]);
+  return html`<div class="tabs" role="tablist" ref=${list} aria-label=${label} onKeyDown=${move}>
     ${tabs.map(([name, title]) => html`<button type="button" role="tab" key=${name} data-tab=${name} aria-selected=${name === at ? "true" : "false"} tabindex=${name === at ? 0 : -1} onClick=${() => onPick(name)}>${title}</button>`)}
   </div>`;
 }
@@ -199,11 +218,14 @@ export function useSettled(value, wait = 200) {
   return settled;
 }
 
-/** A table that becomes a list of cards on a phone; `columns` are `[title, cell(row), class]`. */
+/** A table that becomes a list of cards on a phone, where cells that say nothing are left out; `columns` are `[title, cell(row), class]`. */
 export function Table({ columns, rows, id, label, mark }) {
   return html`<div class="table" role="region" aria-label=${label} tabindex="0"><table>
     <thead><tr>${columns.map(([title, , kind]) => html`<th key=${title} scope="col" class=${kind}>${title || html`<span class="hidden">Actions</span>`}</th>`)}</tr></thead>
-    <tbody>${rows.map((row) => html`<tr key=${id(row)} class=${mark?.(row)}>${columns.map(([title, cell, kind]) => html`<td key=${title} class=${kind} data-title=${title}>${cell(row)}</td>`)}</tr>`)}</tbody>
+    <tbody>${rows.map((row) => html`<tr key=${id(row)} class=${mark?.(row)}>${columns.map(([title, cell, kind = ""]) => {
+      const told = cell(row);
+      return html`<td key=${title} class=${told === "–" ? kind + " nothing" : kind} data-title=${title}>${told}</td>`;
+    })}</tr>`)}</tbody>
   </table></div>`;
 }
 
@@ -225,9 +247,12 @@ export function say(text, kind = "ok") {
 
 export const Toasts = () => html`<div class="toasts" role="status" aria-live="polite">${toasts.value.map((one) => html`<p key=${one.id} class=${`toast ${one.kind}`}>${one.text}</p>`)}</div>`;
 
+/** Where one begins in a dialog. */
+export const FIRST = "form :is(input, select, textarea), .actions.end button";
+
 export function Dialog({ title, onClose, children }) {
   const box = useRef(null);
-  useEffect(() => { box.current.showModal(); }, []);
+  useEffect(() => { box.current.showModal(); box.current.querySelector(FIRST)?.focus(); }, []);
   return html`<dialog ref=${box} aria-label=${title} onClose=${onClose} onClick=${(event) => event.target === box.current && box.current.close()}>
     <div class="dialog"><div class="card-head"><h2>${title}</h2><${Button} kind="small plain" icon="close" label="Close" onClick=${() => box.current.close()} /></div>${children}</div>
   </dialog>`;

@@ -55,7 +55,7 @@ function Address() {
   };
   return html`<${Card} label="By address"><form class="fields" onSubmit=${add}>
     <${Field} label="Address" hint="As its maker gives it, such as https://example.com/mcp"><input type="url" required value=${url} onInput=${(event) => { setUrl(event.target.value); setTried(null); }} autocomplete="off" spellcheck=${false} /><//>
-    <${Field} label="Name" hint="Its tools begin with it."><input value=${name} placeholder=${nameFrom(url) || "weather"} onInput=${(event) => setName(event.target.value)} autocomplete="off" spellcheck=${false} /><//>
+    <${Field} label="Name" hint="Its tools begin with it, such as weather."><input value=${name} placeholder=${nameFrom(url)} onInput=${(event) => setName(event.target.value)} autocomplete="off" spellcheck=${false} /><//>
     <details><summary>It wants a token</summary><${Field} label="Bearer token" hint="Kept encrypted. Leave it empty where one signs in with a browser."><input type="password" value=${token} onInput=${(event) => setToken(event.target.value)} autocomplete="off" /><//></details>
     <${Whose} value=${scope} onPick=${setScope} />
     <${Problem} error=${error} />

@@ -21,7 +21,7 @@ export default function Calls({ search }) {
     <div class="filters">
       <${Select} label="Server" value=${wanted.server} onPick=${put("server")} options=${[["", "Any server"], ...servers.map((one) => [one.name, one.name])]} />
       ${text("tool", "Tool")}${isAdmin() && text("user", "User")}
-      <${Select} label="Outcome" value=${wanted.outcome} onPick=${put("outcome")} options=${[["", "Any outcome"], ...OUTCOMES.map((one) => [one, one])]} />
+      <${Select} label="Outcome" value=${wanted.outcome} onPick=${put("outcome")} options=${[["", "Any outcome"], ...OUTCOMES.map((one) => [one, one.replace("-", " ")])]} />
       <${Select} label="Since" value=${wanted.since} onPick=${put("since")} options=${SINCE} />
       <${Select} label="Duration" value=${wanted.longer} onPick=${put("longer")} options=${LONGER} />
       ${text("program", "Program")}

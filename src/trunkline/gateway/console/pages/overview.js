@@ -12,12 +12,18 @@ export default function Overview() {
   const servers = useData("servers", { on: ["server", "tool"] });
   const stats = useData("stats", { on: ["call"], often: 1500 });
   const [range, setRange] = useState("1h");
+  const series = useData(`series?range=${range}`, { on: ["call"], often: 1500 });
+  const needs = {
+    questions: useData("questions", { on: ["question"] }).data?.questions ?? [],
+    review: useData("review", { on: ["tool", "server"] }).data?.review ?? [],
+    connections: useData("connections", { on: ["sign-in", "server"] }).data?.connections ?? [],
+  };
   const none = servers.data && !servers.data.servers.length;
   const pick = html`<${Select} label="Over the last" value=${range} onPick=${setRange} options=${RANGES} />`;
   return html`<${Page} title="Overview" actions=${none ? null : pick}>
     <${Loaded} from=${servers}>${({ servers: all }) => (all.length ? html`
-      <${Needs} servers=${all} />
-      <${Figures} range=${range} stats=${stats.data} />
+      <${Needs} servers=${all} ...${needs} />
+      <${Figures} data=${series.data} stats=${stats.data} />
       <div class="two">
         <${Fleet} servers=${all} />
         <${Connect} />
@@ -35,10 +41,7 @@ function Welcome() {
     <${Connect} />`;
 }
 
-function Needs({ servers }) {
-  const questions = useData("questions", { on: ["question"] }).data?.questions ?? [];
-  const review = useData("review", { on: ["tool", "server"] }).data?.review ?? [];
-  const connections = useData("connections", { on: ["sign-in", "server"] }).data?.connections ?? [];
+function Needs({ servers, questions, review, connections }) {
   const sick = servers.filter((one) => ["unreachable", "degraded"].includes(one.state));
   const locked = servers.filter((one) => one.state === "needs-authorization");
   const lapsed = connections.filter((one) => one.state !== "signed-in" && !locked.some((other) => other.name === one.server));
@@ -55,9 +58,7 @@ function Needs({ servers }) {
     <${State} is=${state} /><span class="grow"><b class="cut">${name}</b><span class="quiet cut2">${text}</span></span>${action}</li>`)}</ul><//>`;
 }
 
-function Figures({ range, stats }) {
-  const series = useData(`series?range=${range}`, { on: ["call"], often: 1500 });
-  const data = series.data;
+function Figures({ data, stats }) {
   const lines = data && linesOf(data);
   const figures = figuresOf(data, stats);
   return html`<div class="figures">${figures.map(({ title, value, note, name, format }) => html`<section class="card figure" key=${title} aria-label=${title}>
@@ -87,11 +88,10 @@ function figuresOf(data, stats) {
   const errors = data ? sum(data.errors) : stats && stats.failures + stats.tool_errors;
   const share = calls ? `${((errors / calls) * 100).toFixed(errors && errors / calls < 0.1 ? 1 : 0)} % of calls` : "No calls yet";
   const since = data ? "" : stats ? `since the start, ${duration(stats.seconds)} ago` : "";
-  
   return [
     { title: "Calls", value: number(calls), note: stats?.in_flight ? `${number(stats.in_flight)} under way` : since || "None under way", name: "calls", format: number },
     { title: "Errors", value: number(errors), note: share, name: "errors", format: number },
-    { title: "Time of a call", value: duration(stats?.calls ? stats.p50_seconds : null), note: stats?.calls ? `95 % within ${duration(stats.p95_seconds)}` : "No calls yet", name: "latency", format: duration },
+    { title: "Time of a call", value: duration(stats?.calls ? stats.p50_seconds : null), note: stats?.calls ? `95 % within ${duration(stats.p95_seconds)}, since the start` : "No calls yet", name: "latency", format: duration },
     { title: "Tokens saved", value: number(data ? sum(data.saved) : stats?.tokens.saved), note: "of tool definitions and results", name: "saved", format: number },
   ];
 }

@@ -26,7 +26,7 @@ function Everybody() {
   const columns = [
     ["Person", (one) => html`<b class="strong cut">${one.name}</b>`, "wide"],
     ["Role", (one) => html`<${Chip} kind=${one.role === "admin" ? "accent" : ""}>${one.role}<//>`],
-    ["Limits", (one) => html`<span class="chips">${Object.entries(one.limits ?? {}).map(([what, most]) => html`<${Chip} key=${what}>${what} ${number(most)}<//>`)}</span>`],
+    ["Limits", (one) => html`<span class="chips">${Object.entries(one.limits ?? {}).map(([what, most]) => html`<${Chip} key=${what}>${what} ${number(most)}<//>`)}${!Object.keys(one.limits ?? {}).length && html`<span class="quiet">as for everybody</span>`}</span>`],
     ["Since", (one) => html`<${When} at=${one.created} />`, "num"],
     ["", (one) => html`<span class="actions"><a class="button small" href=${`#/people/${encodeURIComponent(one.name)}`}>Keys</a><${Button} kind="small" onClick=${() => show(one)} label=${`Change ${one.name}`}>Change<//><${Button} kind="small danger" onClick=${remove(one)} label=${`Forget ${one.name}`}>Forget<//></span>`, "tight"],
   ];

@@ -32,7 +32,8 @@ function TryIt({ tool }) {
   const form = useRef(null);
   useEffect(() => () => abort.current?.abort(), []);
   const run = async (more = {}) => {
-    if (!more.state && !form.current.reportValidity()) return;
+    if (now.running || (!more.state && !form.current.reportValidity())) return;
+    if (more.state) form.current.querySelector("[type=submit]").focus({ preventScroll: true }); // what was pressed goes with its question
     abort.current = new AbortController();
     const begun = performance.now();
     const told = [];
@@ -49,7 +50,7 @@ function TryIt({ tool }) {
   return html`<${Card} title="Try it" kind="try">
     <form ref=${form} onSubmit=${(event) => { event.preventDefault(); run(); }}>
       <${Arguments} schema=${schema} value=${values} onChange=${setValues} />
-      <div class="actions start"><button class="button primary" type="submit" disabled=${now.running}>${now.running ? "Calling…" : "Call"}</button>
+      <div class="actions start"><button class="button primary" type="submit" aria-disabled=${now.running ? "true" : undefined}>${now.running ? "Calling…" : "Call"}</button>
         ${now.running && html`<${Button} onClick=${() => abort.current.abort()}>Stop<//>`}
         ${tool.destructive && html`<span class="quiet">This may destroy something.</span>`}</div>
     </form>
@@ -106,9 +107,9 @@ function Same({ name, values }) {
     <${Code} text=${texts[kind]} label=${`The call with ${kind}`} /></details>`;
 }
 
-const NAMES = { readOnlyHint: "Only reads", destructiveHint: "May destroy", idempotentHint: "May be repeated", openWorldHint: "Reaches out" };
+const NAMES = { readOnlyHint: "Only reads", destructiveHint: "May destroy", idempotentHint: "May be repeated", openWorldHint: "Reaches out", volatileHint: "Changes by itself" };
 const FROM = { config: "as configured", server: "as its server says", inferred: "as its words tell" };
-const plainName = (name) => NAMES[name] ?? NAMES[name.replace(/_(.)/g, (_, one) => one.toUpperCase())] ?? name.replaceAll("_", " ");
+const plainName = (name) => NAMES[name] ?? NAMES[name.replace(/_(.)/g, (_, one) => one.toUpperCase())] ?? name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
 
 function Behaviour({ tool }) {
   const stats = tool.statistics;

@@ -8,23 +8,22 @@ const KINDS = [["server", "By server"], ["tool", "By tool"], ["thread", "By thre
 export default function Usage() {
   const kinds = isAdmin() ? [["user", "By user"], ...KINDS] : KINDS;
   const [by, pick] = useState(kinds[0][0]);
-  const usage = useData(`usage?by=${by}`, { on: ["call"], often: 2000 });
+  const usage = useData(`usage?by=${by}&limit=200`, { on: ["call"], often: 2000 });
   const stats = useData("stats", { on: ["call"], often: 2000 });
   return html`<${Page} title="Usage" lead=${html`<span>${isAdmin() ? "What everybody used" : "What you used"} ${usage.data && html`since <${When} at=${usage.data.since} />`}</span>`}>
-    <${Loaded} from=${usage}>${({ usage: rows }) => html`
-      <div class="figures">${figures(rows, stats.data).map(([title, value]) => html`<section class="card figure" key=${title} aria-label=${title}><h2>${title}</h2><p class="big">${value}</p></section>`)}</div>
+    <${Loaded} from=${usage}>${({ usage: rows, count, total }) => html`
+      <div class="figures">${figures(total, stats.data).map(([title, value]) => html`<section class="card figure" key=${title} aria-label=${title}><h2>${title}</h2><p class="big">${value}</p></section>`)}</div>
       <${Tabs} label="Summed up" tabs=${kinds} at=${by} onPick=${pick} />
-      ${rows.length ? html`<${Table} label="Usage" rows=${rows.slice(0, 200)} id=${nameOf} columns=${COLUMNS} />${rows.length > 200 && html`<p class="quiet note">The first 200 of ${number(rows.length)}.</p>`}` : html`<${Empty} title="Nothing was used yet" />`}`}<//>
+      ${rows.length ? html`<${Table} label="Usage" rows=${rows} id=${nameOf} columns=${COLUMNS} />${count > rows.length && html`<p class="quiet note">The first ${rows.length} of ${number(count)}.</p>`}` : html`<${Empty} title="Nothing was used yet" />`}`}<//>
   <//>`;
 }
 
 const nameOf = (one) => [one.user, one.thread, one.server, one.tool, one.name].filter(Boolean).join(" · ");
 const tokens = (one) => (one.tokens_in ?? 0) + (one.tokens_out ?? 0) + (one.list_tokens ?? 0) + (one.search_tokens ?? 0);
 const cost = (value) => (value ? value.toLocaleString("en", { maximumFractionDigits: 4 }) : "–");
-const sum = (rows, value) => rows.reduce((all, one) => all + (value(one) ?? 0), 0);
-const figures = (rows, stats) => [
-  ["Calls", number(sum(rows, (one) => one.calls))], ["Tokens", number(sum(rows, tokens))],
-  ["Tokens saved since the start", number(stats?.tokens.saved)], ["Cost", cost(sum(rows, (one) => one.cost))],
+const figures = (total, stats) => [
+  ["Calls", number(total.calls)], ["Tokens", number(tokens(total))],
+  ["Tokens saved since the start", number(stats?.tokens.saved)], ["Cost", cost(total.cost)],
 ];
 const COLUMNS = [
   ["Name", (one) => html`<b class="strong cut">${nameOf(one) || "nobody in particular"}</b>`, "wide"],
