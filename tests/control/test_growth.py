@@ -52,7 +52,7 @@ def test_a_changed_list_makes_no_entry_of_another_server_anew() -> None:
 
     assert [name for name, offer in after.offers.items() if offer is not before.offers[name]] == ["s7"]
     assert [name for name, entry in after.tools.items() if entry is not before.tools.get(name)] == ["s7__delete"]
-    assert steps == 6  # each of its three tools is looked at twice
+    assert steps == 7  # each of its three tools is looked at twice, and the server once
     assert list(after.tools)[14:17] == ["s7__read", "s7__write", "s7__delete"]
 
 
@@ -112,6 +112,28 @@ async def test_what_comes_together_is_published_once() -> None:
 
     assert [len(snapshot.tools) for snapshot in published] == [200]
     assert told == [frozenset({Kind.TOOL})]
+
+
+def test_servers_that_list_nothing_yet_are_joined_one_at_a_step() -> None:
+    views = {f"s{n}": ServerView(f"s{n}") for n in range(50)}
+
+    assert len(list(Catalogue().prepare(views, Config()))) == 50
+
+
+async def test_what_comes_with_another_configuration_is_not_published_before_it() -> None:
+    published: list[Snapshot] = []
+    async with open_tasks() as tasks:
+        registry = Registry(Config(), tasks, published.append)
+        with registry.held():
+            registry.add(ServerSpec("new", command="true"))
+            told = tasks.start(registry.published())
+            for _ in range(100):
+                await asyncio.sleep(0)
+            before = list(published)
+        await told
+
+    assert before == []
+    assert [list(snapshot.servers) for snapshot in published] == [["new"]]
 
 
 async def test_a_long_list_holds_up_nobody() -> None:

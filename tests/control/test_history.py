@@ -235,3 +235,14 @@ def test_a_server_with_new_tools_each_time_does_not_grow_without_end() -> None:
     assert len(chronicle.changes) <= MOST_CHANGES
     assert len(chronicle.tools) == MOST_REMOVED + many
     assert f"tool_4_{many - 1}" in chronicle.tools
+
+
+def test_what_was_noted_here_is_read_again_only_if_another_noted_something_else_since() -> None:
+    chronicle = Chronicle("shop")
+    chronicle.note(listed(tool("a", "One"), tool("b", "One")), 1.0)
+    later = listed(tool("a", "Two"), tool("b", "Two"))
+
+    assert chronicle.note(later, 2.0, noted={*later}, at=1.0) == []  # taken for what was noted: nothing was read
+    assert [change.tool for change in chronicle.note(later, 2.0, noted={later[0]}, at=1.0)] == ["b"]
+    assert [change.tool for change in chronicle.note(later, 3.0, noted={*later}, at=0.5)] == ["a"]
+    assert chronicle.note([], 4.0, noted={*later}, at=3.0) != []

@@ -23,10 +23,10 @@ from trunkline.config.server import ServerSpec
 from trunkline.config.tenancy import StoreConfig
 from trunkline.control import pin_store
 from trunkline.control.pin_store import PinStore, open_pins
-from trunkline.control.pins import VARIANTS, Kept, Unsaved, Waiting
 from trunkline.errors import StoreError
 from trunkline.hub import Hub, open_hub
 from trunkline.storage.store import Place, open_store
+from trunkline.tools.trust.agreement import VARIANTS, ServerPins, Unsaved, Waiting
 from trunkline.tools.trust.definition import Definition, pin_of
 
 Json = dict[str, Any]
@@ -47,7 +47,7 @@ async def node(tmp_path: Path, name: str, *specs: ServerSpec) -> AsyncGenerator[
         yield hub
 
 
-async def agreed(tmp_path: Path, server: str = "notes") -> Kept:
+async def agreed(tmp_path: Path, server: str = "notes") -> ServerPins:
     async with open_pins(stored(tmp_path), tmp_path / "nobody") as pins:
         return await pins.load(server)
 
@@ -91,9 +91,9 @@ async def test_what_somebody_rejected_is_not_taken_back_by_a_gateway_that_only_s
     rejected = dataclasses.replace(seen, state="rejected")
     async with open_store(place) as store:
         pins = PinStore(tmp_path, lambda: store)
-        await pins.save("git", Kept(waiting={key: rejected}), Unsaved(waiting={key}, decided={key}))
+        await pins.save("git", ServerPins(waiting={key: rejected}), Unsaved(waiting={key}, decided={key}))
 
-        assert await pins.save("git", Kept(waiting={key: seen}), Unsaved(waiting={key})) == {key}
+        assert await pins.save("git", ServerPins(waiting={key: seen}), Unsaved(waiting={key})) == {key}
 
         assert (await pins.load("git")).waiting == {key: rejected}
 
@@ -235,17 +235,17 @@ async def test_pins_of_any_name_are_kept_in_either_engine(place: Place, tmp_path
         pins = PinStore(tmp_path, lambda: store)
         unsaved = pins_of(*odd)
         unsaved.waiting = set(waits)
-        assert await pins.save("ana/git", Kept(waiting=dict(waits), begun={"plain"}), unsaved) == set()
+        assert await pins.save("ana/git", ServerPins(waiting=dict(waits), begun={"plain"}), unsaved) == set()
         found = await pins.load("ana/git")
 
         assert set(found.pins["tools"]) == set(odd)
         assert (found.waiting, found.begun) == (waits, {"plain"})
         assert await pins.agreed("ana/git", ("tools", odd[2])) == unsaved.agreed["tools", odd[2]].popitem()[1]
         assert await pins.servers() == ["ana/git"]
-        await pins.save("ana/git", Kept(), Unsaved(waiting={("tools", odd[0])}))
+        await pins.save("ana/git", ServerPins(), Unsaved(waiting={("tools", odd[0])}))
         assert set((await pins.load("ana/git")).waiting) == {("tools", name) for name in odd[1:]}
         await pins.forget("ana/git")
-        assert await pins.load("ana/git") == Kept()
+        assert await pins.load("ana/git") == ServerPins()
 
 
 async def test_of_one_name_and_of_one_server_only_so_many_definitions_are_kept(
@@ -257,9 +257,9 @@ async def test_of_one_name_and_of_one_server_only_so_many_definitions_are_kept(
         for number in range(VARIANTS + 2):
             more = pins_of("read", description=f"Number {number}.")
             more.first.clear()
-            await pins.save("git", Kept(), more)
+            await pins.save("git", ServerPins(), more)
         kept = (await pins.load("git")).pins["tools"]["read"]
-        await pins.save("git", Kept(), pins_of(*(f"t{number}" for number in range(25))))
+        await pins.save("git", ServerPins(), pins_of(*(f"t{number}" for number in range(25))))
 
         newest = next(iter(pins_of("read", description=f"Number {VARIANTS + 1}.").agreed.values()))
         assert len(kept) == VARIANTS * len(next(iter(newest)))

@@ -20,12 +20,12 @@ from trunkline.config.options import Config, GroupSpec
 from trunkline.config.server import ServerSpec
 from trunkline.control.item import MARK
 from trunkline.control.pin_files import LARGEST, PinFiles
-from trunkline.control.pins import Kept, Unsaved, Waiting
 from trunkline.control.trust import ToolApproved, ToolHeld
 from trunkline.errors import HeldError
 from trunkline.gateway.serve import Gateway, open_gateway
 from trunkline.hub import Hub, open_hub
 from trunkline.model import Kind
+from trunkline.tools.trust.agreement import ServerPins, Unsaved, Waiting
 from trunkline.upstream.local import Mounted
 
 Json = dict[str, Any]
@@ -490,7 +490,7 @@ async def test_a_user_decides_for_a_server_of_their_own_and_for_no_others(
     async with gateway_of(tmp_path, allow_private=True) as opened:
         admin = Admin(opened, http)
         ana, bob = [Admin(opened, http, await admin.key(user)) for user in ("ana", "bob")]
-        kept = Kept(
+        kept = ServerPins(
             waiting={("tools", "push"): Waiting("held", json.dumps(tool("push")).encode(), "0", 1.0, ("title",))}
         )
         PinFiles(tmp_path).save("ana/git", kept, Unsaved(waiting=set(kept.waiting)))

@@ -46,6 +46,28 @@ async def test_it_is_for_those_who_have_a_token(tmp_path: Path, http: aiohttp.Cl
     assert statuses == [401, 401, 401, 200, 200]
 
 
+async def test_tools_come_in_pages_in_their_order_all_or_those_of_one_server(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async def pages(query: str) -> list[str]:
+        names, cursor = list[str](), ""
+        while True:
+            async with http.get(address(opened, f"tools?limit=3{query}&cursor={cursor}")) as response:
+                body: Json = await response.json()
+            names += [tool["name"] for tool in body["tools"]]
+            assert body["total"] >= len(names)
+            if "cursor" not in body:
+                assert body["total"] == len(names)
+                return names
+            cursor = body["cursor"]
+
+    async with gateway(tmp_path, {"one": faulty(), "two": faulty()}, namespace="always") as opened:
+        known = opened.hub.snapshot.tools
+        assert await pages("") == sorted(known)
+        assert await pages("&server=two") == sorted(name for name, tool in known.items() if tool.server == "two")
+        assert await pages("&server=three") == []
+
+
 async def test_it_says_how_every_server_fares(tmp_path: Path, http: aiohttp.ClientSession) -> None:
     gone = {"command": "no-such-program", "args": ["--key", "canary"], "env": {"KEY": "canary"}}
     async with gateway(tmp_path, {"one": faulty(), "gone": gone}) as opened:

@@ -290,7 +290,14 @@ async def test_an_open_door_is_not_opened(tmp_path: Path, options: dict[str, Any
             pass
 
 
-@pytest.mark.parametrize("token", ["x" * 16, "changemechangeme", "passwordpassword", " " * 20])
+GUESSED = (
+    "x" * 16, "changemechangeme", "passwordpassword", " " * 20, "change-me-please-0123", "your-gateway-token-here",
+    "replace-with-a-random-token", "<a-token-of-your-own>", "insert-token-here-please", "MyP@ssw0rd-Passw0rd-1",
+    "trunkline-default-token", "example-token-0123456789",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("token", GUESSED)
 async def test_a_token_that_anyone_would_guess_is_refused(tmp_path: Path, token: str) -> None:
     with pytest.raises(ConfigError):
         async with open_gateway(make_config(tmp_path, {}, host="0.0.0.0", token=token)):

@@ -292,3 +292,21 @@ def test_the_key_of_who_runs_the_gateway_lets_in_everywhere() -> None:
     assert found is not None
     assert found.scope is EVERYONE
     assert guard.is_local(headers)
+
+
+async def test_only_what_is_called_a_bearer_token_is_shown_to_those_who_judge_tokens() -> None:
+    guard = Guard(GatewayConfig(token=TOKEN), PEOPLE, SOME_ISSUER)
+
+    assert await guard.admit({b"authorization": b"Basic a.b.c"}, "/mcp") is None
+    for header in (b"Bearer a.b.c", b"bEARER a.b.c"):
+        with pytest.raises(TokenRefusedError):
+            await guard.admit({b"authorization": header}, "/mcp")
+
+
+def test_where_any_origin_may_come_the_host_must_be_ours_all_the_same() -> None:
+    guard = Guard(GatewayConfig(), PEOPLE, ISSUERS)
+    guard.check(request(host="localhost", origin="https://evil.example"), any_origin=True)
+
+    with pytest.raises(RefusedError) as refused:
+        guard.check(request(host="evil.example", origin="https://evil.example"), any_origin=True)
+    assert refused.value.status == 421

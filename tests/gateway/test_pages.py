@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import html
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -528,3 +530,18 @@ async def test_a_users_file_wants_the_users_token_too(tmp_path: Path, http: aioh
 
     assert (foreign, own) == (403, 200)
     assert at.contents == [b"a"]
+
+
+async def test_a_page_of_ours_may_have_the_style_that_it_has_and_no_other(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with (
+        gateway(tmp_path, {}) as opened,
+        http.get(opened.url.removesuffix("/mcp") + "/answer/none") as answer,
+    ):
+        policy, page = answer.headers["content-security-policy"], await answer.text()
+    style = page.partition("<style>")[2].partition("</style>")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+
+    assert f"style-src 'sha256-{digest}';" in policy
+    assert "unsafe" not in policy

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -148,7 +150,7 @@ async def test_beyond_the_most_a_call_is_refused_and_withdrawn(parking: Parking,
     parking.park(call(), first)
     parking.park(call(), second)
 
-    with pytest.raises(BusyError):
+    with pytest.raises(BusyError, match=r"^2 calls of user 'ann' wait"):
         parking.park(call(), third)
     assert withdrawn == [third]
     parking.close()
@@ -190,6 +192,23 @@ async def test_what_somebody_else_answered_is_given_to_the_caller_once(parking: 
     assert str(await outcome) == "the answer"
     with pytest.raises(RefusedError, match="answered already"):
         parking.claim(state, call(), fits)
+
+
+async def test_an_outcome_that_nobody_comes_for_is_let_go_when_the_time_is_up() -> None:
+    parking, asked = Parking(most=2, seconds=0.01, withdraw=lambda _: None), list[bytes]()
+    parking.park(call(), Waiting(), asked.append)
+    outcomes: list[weakref.ref[asyncio.Task[Any]]] = []
+
+    def resume(parked: Parked) -> asyncio.Task[Any]:
+        made = asyncio.ensure_future(asyncio.sleep(0, "the answer"))
+        outcomes.append(weakref.ref(made))
+        return made
+
+    assert parking.take(asked[0], resume)
+    async with asyncio.timeout(20):
+        while outcomes[0]() is not None:
+            await asyncio.sleep(0.01)
+            gc.collect()
 
 
 async def test_one_users_calls_are_let_go_and_no_others(parking: Parking, withdrawn: list[Any]) -> None:

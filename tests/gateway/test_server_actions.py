@@ -54,6 +54,30 @@ async def test_an_admin_reads_the_log_restarts_and_switches_off_what_the_file_ha
     assert wrong == [404, 422]
 
 
+async def test_no_name_leads_from_a_log_to_another_or_to_a_file(tmp_path: Path, http: aiohttp.ClientSession) -> None:
+    for place in ("shy.log", "shyer/log", "log", "../shy-canary.log", "servers/shy/log"):
+        (tmp_path / "home" / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "home" / place).write_text("planted")
+    async with gateway(tmp_path / "home", {"shy": faulty(), "shyer": faulty()}) as opened:
+        admin = Admin(opened, http)
+        await admin("POST", "tools/shyer__stderr_flood/call", {"arguments": {"bytes": 64}})
+        asked = (
+            "../shy-canary",
+            "..%2fshy-canary.log",
+            "shy%2f..%2fshyer",
+            "%2e%2e",
+            "/etc/passwd",
+            "shy%00er",
+        )
+        answers = [await admin("GET", f"servers/{name}/log") for name in asked]
+        own = await admin("GET", "servers/shy/log")
+
+    assert own == (200, {"lines": []})
+    assert [(status, "planted" in str(told), "lines" in told) for status, told in answers] == [
+        (404, False, False)
+    ] * len(asked)
+
+
 async def test_members_do_it_with_their_own_servers_alone(tmp_path: Path, http: aiohttp.ClientSession) -> None:
     async with open_house(tmp_path / "house", http) as (opened, admin), gateway(tmp_path / "far", {}) as far:
         await far.hub.mount(notes("n", "far"))

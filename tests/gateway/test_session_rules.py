@@ -12,14 +12,21 @@ import pytest
 from trunkline.call.tasks.log import At, Known, Task
 from trunkline.errors import RefusedError
 from trunkline.gateway.mcp import sessions as module
-from trunkline.gateway.mcp.sessions import FINISHED_KEPT, Session, Sessions
-from trunkline.gateway.mcp.stream import BACKLOG, BACKLOG_BYTES, REPLAY_BYTES, Stream
+from trunkline.gateway.mcp import stream as streaming
+from trunkline.gateway.mcp.sessions import Session, Sessions
+from trunkline.gateway.mcp.stream import BACKLOG, Stream
 from trunkline.gateway.request import Request
 from trunkline.identity import Scope
 from trunkline.model import Kind
 from trunkline.wire.envelope import Message
 
 ELICITS = b'{"elicitation":{}}'
+BACKLOG_BYTES = 8 * 2**20
+"""Bytes that may wait for a slow reader."""
+REPLAY_BYTES = 2**20
+"""Bytes kept of what was sent already."""
+KEPT = 8
+"""Streams that ended and can still be resumed."""
 
 
 def session(capabilities: bytes = b"{}", *, replay: int = 100, user: str = "") -> Session:
@@ -184,12 +191,23 @@ async def test_a_session_hears_of_what_it_watches_alone() -> None:
     caller.said("notifications/other", b"{}")
     caller.changed(Kind.PROMPT)
 
-    assert [json.loads(text)["method"].removeprefix("notifications/") for text in await heard(stream)] == [
+    told = [json.loads(text) for text in await heard(stream)]
+    assert [one["method"].removeprefix("notifications/") for one in told] == [
         "resources/updated",
         "message",
         "other",
         "prompts/list_changed",
     ]
+    assert told[0]["params"] == {"uri": "file:///a"}
+
+
+async def test_what_happens_while_nobody_listens_is_kept_up_to_a_bound() -> None:
+    caller = session()
+    stream = caller.listen()
+    for _ in range(BACKLOG + 5):
+        caller.changed(Kind.TOOL)
+
+    assert stream.dropped == 4
 
 
 async def test_without_replay_nothing_is_kept_for_a_stream_that_nobody_reads() -> None:
@@ -235,14 +253,37 @@ async def test_a_stream_is_found_by_the_ids_of_its_events(event: str, found: int
 
 async def test_of_streams_that_ended_so_many_are_kept() -> None:
     caller = session()
-    streams = [caller.new_stream() for _ in range(FINISHED_KEPT + 3)]
+    streams = [caller.new_stream() for _ in range(KEPT + 3)]
     for stream in streams[1:]:
         stream.finish()
     caller.new_stream()
 
-    assert [caller.resumed(f"{one.key}-0") is not None for one in streams] == [True] + [False] * 2 + [
-        True
-    ] * FINISHED_KEPT
+    assert [caller.resumed(f"{one.key}-0") is not None for one in streams] == [True] + [False] * 2 + [True] * KEPT
+
+
+async def test_a_stream_that_somebody_reads_is_kept_however_many_ended() -> None:
+    caller, paper = session(), Paper()
+    read = caller.new_stream()
+    reader = asyncio.create_task(read.pump(Request(paper, "GET", "/", {}, b"")))
+    await asyncio.sleep(0)
+    read.done = True  # over, but not yet written to its end
+    for _ in range(KEPT + 3):
+        caller.new_stream().finish()
+
+    assert caller.resumed(f"{read.key}-0") is not None
+    read.finish()
+    await reader
+
+
+async def test_calls_under_way_end_with_their_session() -> None:
+    caller = session()
+    call = asyncio.create_task(asyncio.sleep(3600))
+    caller.in_flight[b"1"] = call
+    await asyncio.sleep(0)
+    caller.close()
+    await asyncio.wait([call])
+
+    assert call.cancelled()
 
 
 async def test_a_slow_reader_loses_notifications_and_no_answers() -> None:
@@ -280,10 +321,70 @@ async def test_what_was_read_is_kept_for_those_who_come_back_within_bounds() -> 
 # Whose it is, and what is not heard twice.
 
 
+def pushed(stream: Stream, size: int) -> None:
+    """Add an event of so many bytes on the wire."""
+    before = vars(stream)["_bytes"]
+    stream.push(b"")
+    around = vars(stream)["_bytes"] - before
+    vars(stream)["_events"].pop()
+    vars(stream).update(_bytes=before, _count=vars(stream)["_count"] - 1)
+    stream.push(b"x" * (size - around))
+
+
+async def test_so_many_bytes_may_wait_for_a_reader_exactly() -> None:
+    for beyond, dropped in ((0, 0), (1, 1)):
+        stream = Stream()
+        pushed(stream, BACKLOG_BYTES + beyond)
+        stream.push(b"one more", droppable=True)
+        assert stream.dropped == dropped
+
+
+async def test_so_many_bytes_are_kept_for_who_comes_back_exactly() -> None:
+    for beyond, kept in ((0, 2), (1, 1)):
+        stream = Stream(key="1", keep=100)
+        pushed(stream, 1000)
+        await heard(stream)
+        pushed(stream, REPLAY_BYTES - 1000 + beyond)
+        assert len(await heard(stream, after=0)) == kept
+
+
+async def test_a_stream_is_begun_and_ended_as_one_with_ids_where_it_can_be_resumed() -> None:
+    for key, ids in (("", 0), ("7", 1)):
+        stream, paper = Stream(key=key), Paper()
+        stream.push(b"{}")
+        stream.finish()
+        await stream.pump(Request(paper, "GET", "/", {}, b""), headers=[(b"x-own", b"1")])
+
+        assert paper.data.startswith(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n")
+        assert b"\r\nx-own: 1\r\n" in paper.data
+        assert paper.data.endswith(b"\r\n0\r\n\r\n")
+        assert paper.data.count(b"id: 7-1") == ids
+        assert paper.data.count(b"id:") == ids
+
+
+async def test_a_stream_is_read_while_somebody_reads_it_and_kept_alive_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streaming, "KEEP_ALIVE", 0.001)
+    stream = Stream()
+    async with asyncio.timeout(30):
+        for _ in range(2):
+            paper = Paper()
+            reading = asyncio.create_task(stream.pump(Request(paper, "GET", "/", {}, b"")))
+            while b"\n:" not in paper.data:  # noqa: ASYNC110 - what a stream writes
+                await asyncio.sleep(0.001)
+            assert stream.attached
+            stream.hang_up()
+            await reading
+            assert not stream.attached
+
+
 async def test_a_session_knows_itself_in_what_it_is_and_whose_it_is() -> None:
     whose = Scope(user="ann")
     one = Session("2025-11-25", b"{}", b"", opened_by=whose, scope=Scope(user="ann", thread="t"), replay=0)
 
+    assert one.opened_by == whose
+    assert not one.caller.modern
     assert one.scope == Scope(user="ann", thread="t", session=one.id)
     assert one.base == Scope(user="ann", session=one.id)
     assert one.expires == 0.0
@@ -371,10 +472,13 @@ async def test_news_of_a_task_reach_its_holder_alone_in_words_of_the_era(at: At)
     known = Known(Task("sealed", "server", "own", at), ann.scope.holder, 1)
     params = {"taskId": "own", "status": "working", "createdAt": "2026-01-01T00:00:00Z", "ttlMs": 5000}
 
-    for one in (ann, bob):
+    ann_lee = session(user="ann-lee")
+    streams.append(ann_lee.listen())
+    for one in (ann, bob, ann_lee):
         one.task_changed(known, "notifications/tasks/status", json.dumps(params).encode())
 
-    told, nothing = [await heard(stream) for stream in streams]
+    told, nothing, nor_here = [await heard(stream) for stream in streams]
+    assert nor_here == []
     assert nothing == []
     assert [json.loads(text)["method"] for text in told] == ["notifications/tasks/status"]
     state = json.loads(told[0])["params"]

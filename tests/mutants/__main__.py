@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants.run import Run
-from tests.mutants.targets import BAR, TESTS
+from tests.mutants.targets import BAR, mutants, tests_of
 
 
 def main() -> int:
@@ -19,14 +19,16 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2, help="how many run at once (%(default)s)")
     parser.add_argument("--seconds", type=float, default=20.0, help="tests tried on a mutant, in seconds (%(default)s)")
     parser.add_argument(
-        "--every", type=int, default=1, help="try only every so-manieth, for a quick look (%(default)s)"
+        "--part", default="1/1", help="only a part of them, such as 2/5, for a quick look (%(default)s)"
     )
     parser.add_argument("--keep", type=Path, help="a file that remembers which test runs which line, for the next run")
-    parser.add_argument("--tests", nargs="+", default=TESTS, help="the tests that may notice, if not all that could")
+    parser.add_argument("--tests", nargs="+", help="the tests that may notice, if not those that know the rules")
     asked = parser.parse_args()
-    run = Run(asked.words, every=asked.every, jobs=asked.jobs, seconds=asked.seconds, keep=asked.keep)
+    part, parts = map(int, asked.part.split("/"))
+    found = mutants(asked.words)[part - 1 :: parts]
+    run = Run(found, jobs=asked.jobs, seconds=asked.seconds, keep=asked.keep)
     flags = ["-s", "-p", "no:cacheprovider", "--assert=plain"]
-    pytest.main([*flags, *asked.tests], plugins=[run])
+    pytest.main([*flags, *(asked.tests or tests_of(found))], plugins=[run])
     if not run.verdicts:
         return 2
     share = run.report()

@@ -55,11 +55,15 @@ class Mutant:
             node = getattr(node, field) if index < 0 else getattr(node, field)[index]
         field, index = self.path[-1]
         old = getattr(node, field) if index < 0 else getattr(node, field)[index]
-        ast.copy_location(self.replacement, old)
+        new = self.replacement
+        if isinstance(new, ast.Pass):
+            # Never reached, yet its names stay known: a closure of other names could not take the place of one that is.
+            new = ast.If(test=ast.Constant(value=False), body=[old], orelse=[])
+        ast.copy_location(new, old)
         if index < 0:
-            setattr(node, field, self.replacement)
+            setattr(node, field, new)
         else:
-            getattr(node, field)[index] = self.replacement
+            getattr(node, field)[index] = new
         return ast.fix_missing_locations(tree)
 
 
@@ -197,7 +201,7 @@ def _constant(node: ast.AST) -> Iterator[ast.AST]:
         case ast.Constant(value=int(value)):
             yield ast.Constant(value=value + 1)
         case ast.Constant(value=float(value)):
-            yield ast.Constant(value=value * FACTOR)
+            yield ast.Constant(value=value * FACTOR or 1.0)
         case _:
             return
 

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, NoReturn
@@ -23,17 +23,20 @@ from hypothesis import settings
 
 from tests.harness import plain_command
 from tests.mutants.operators import Mutant
-from tests.mutants.targets import BROKEN, SOURCE, equivalents, mutants, text_of
+from tests.mutants.targets import BROKEN, SOURCE, equivalents, text_of
 
 NOTICED, HUNG, UNNOTICED, NEVER_RUN = "noticed", "noticed by hanging", "not noticed", "run by no test"
+UNTRIED = "could not be tried"
+PATIENCE = 6.0
+"""Seconds that a test may take beyond ten times what it takes by itself, before its mutant counts as hanging."""
+_PASSED, _FAILED, _HUNG = 0, 1, 2
 
 
 class Run:
     """All mutants, each with its verdict."""
 
-    def __init__(self, words: list[str], *, every: int, jobs: int, seconds: float, keep: Path | None) -> None:
-        self._jobs, self._seconds, self._keep = jobs, seconds, keep
-        self._mutants = mutants(words)[::every]
+    def __init__(self, mutants: list[tuple[str, Mutant]], *, jobs: int, seconds: float, keep: Path | None) -> None:
+        self._mutants, self._jobs, self._seconds, self._keep = mutants, jobs, seconds, keep
         self._lines: dict[str, dict[str, float]] = {}
         """For every line that some test runs, as file:number, the tests, and how long each takes."""
         self.verdicts: list[tuple[str, Mutant, str]] = []
@@ -50,32 +53,30 @@ class Run:
         plain_command()  # one server of forks for all
         items = {item.nodeid: item for item in session.items}
         self._lines = self._measured(session)
-        waiting, running = list(reversed(self._mutants)), dict[int, tuple[str, Mutant, float]]()
+        functions = _functions()
+        waiting, running = list(reversed(self._mutants)), dict[int, tuple[str, Mutant]]()
         while waiting or running:
             while waiting and len(running) < self._jobs:
                 file, mutant = waiting.pop()
-                tests, deadline = self._tests_for(file, mutant)
+                tests = self._tests_for(file, mutant)
                 if tests:
-                    child = _fork(session, [items[name] for name in tests if name in items], file, mutant)
-                    running[child] = file, mutant, time.monotonic() + deadline
+                    chosen = [(items[name], seconds) for name, seconds in tests.items() if name in items]
+                    child = _fork(chosen, functions[file], file, mutant)
+                    running[child] = file, mutant
                 else:
                     self._judge(file, mutant, NEVER_RUN)
-            for child, (file, mutant, deadline) in list(running.items()):
+            for child, (file, mutant) in list(running.items()):
                 ended, status = os.waitpid(child, os.WNOHANG)
-                if not ended and time.monotonic() > deadline:
-                    _kill(child)
-                    os.waitpid(child, 0)
-                    ended, status = child, -1
                 if ended:
                     _kill(child)
                     del running[child]
-                    self._judge(file, mutant, HUNG if status == -1 else UNNOTICED if status == 0 else NOTICED)
+                    self._judge(file, mutant, _verdict(status))
             time.sleep(0.01)
         return True
 
     def _judge(self, file: str, mutant: Mutant, verdict: str) -> None:
         self.verdicts.append((file, mutant, verdict))
-        if verdict in (UNNOTICED, NEVER_RUN):
+        if verdict != NOTICED:
             print(
                 f"{len(self.verdicts)}/{len(self._mutants)} {file}:{mutant.line} {mutant.name} [{verdict}]", flush=True
             )
@@ -94,18 +95,17 @@ class Run:
                 )
         return sum(verdict in (NOTICED, HUNG) for _, _, verdict in self.verdicts) / len(self.verdicts)
 
-    def _tests_for(self, file: str, mutant: Mutant) -> tuple[list[str], float]:
-        """The tests that run a line, the quickest first, and when a mutant counts as hanging."""
+    def _tests_for(self, file: str, mutant: Mutant) -> dict[str, float]:
+        """The tests that run a line, the quickest first, and how long each takes."""
         key = _line(file, mutant.line) if mutant.function else f"{file}: *"
         found = self._lines.get(key, {})
-        order = sorted(found, key=found.__getitem__)
-        chosen, spent = list[str](), 0.0
-        for test in order:
+        chosen, spent = dict[str, float](), 0.0
+        for test in sorted(found, key=found.__getitem__):
             spent += found[test]
             if chosen and spent > self._seconds:
                 break
-            chosen.append(test)
-        return chosen, 30.0 + 5 * min(spent, self._seconds + 10)
+            chosen[test] = found[test]
+        return chosen
 
     # Which test runs which line.
 
@@ -135,6 +135,12 @@ class Run:
         return merged
 
 
+def _verdict(status: int) -> str:
+    """What the end of its process says of a mutant; one that crashed it was noticed."""
+    code = os.waitstatus_to_exitcode(status)
+    return NOTICED if code < 0 else {_PASSED: UNNOTICED, _FAILED: NOTICED, _HUNG: HUNG}.get(code, UNTRIED)
+
+
 def _line(file: str, number: int) -> str:
     """A line by its text, which moves less often than its number."""
     return f"{file}: {text_of(file).splitlines()[number - 1].strip()}"
@@ -158,11 +164,11 @@ def _trace(items: list[pytest.Item], result: Path) -> int:
     sys.settrace(trace)
     for item, following in zip(items, [*items[1:], None], strict=True):
         seen.clear()
-        began = time.perf_counter()
+        began = time.process_time()  # which other work on the machine does not lengthen
         if not _passes(item, following):
             print(f"{item.nodeid} fails without any mutant, and is not asked.", flush=True)
             continue
-        took = time.perf_counter() - began
+        took = time.process_time() - began
         for name, number in seen:
             for line in (_line(files[name], number), f"{files[name]}: *"):
                 lines[str(item.path)][line][item.nodeid] = took
@@ -173,12 +179,25 @@ def _trace(items: list[pytest.Item], result: Path) -> int:
 # One mutant, in a process of its own.
 
 
-def _fork(session: pytest.Session, items: list[pytest.Item], file: str, mutant: Mutant) -> int:
+def _functions() -> dict[str, list[FunctionType]]:
+    """What can be broken, by file: looked for once, since whoever looks at all objects has a copy of them all."""
+    gc.unfreeze()
+    files = {str(SOURCE / file): file for file in BROKEN}
+    found: dict[str, list[FunctionType]] = {file: [] for file in BROKEN}
+    for one in gc.get_objects():
+        if isinstance(one, FunctionType) and one.__code__.co_filename in files:
+            found[files[one.__code__.co_filename]].append(one)
+    gc.collect()
+    gc.freeze()
+    return found
+
+
+def _fork(items: list[tuple[pytest.Item, float]], functions: list[FunctionType], file: str, mutant: Mutant) -> int:
     child = os.fork()
     if child:
         return child
     os.setpgid(0, 0)
-    _leave(lambda: _try(items, file, mutant))
+    _leave(lambda: _try(items, functions, file, mutant))
 
 
 def _leave(work: Callable[[], int]) -> NoReturn:
@@ -190,15 +209,38 @@ def _leave(work: Callable[[], int]) -> NoReturn:
         os._exit(status)
 
 
-def _try(items: list[pytest.Item], file: str, mutant: Mutant) -> int:
+def _try(items: list[tuple[pytest.Item, float]], functions: list[FunctionType], file: str, mutant: Mutant) -> int:
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-    _install(file, mutant)
-    for item, following in zip(items, [*items[1:], None], strict=True):
-        if not _passes(item, following):
-            return 1
-    return 0
+    _install(functions, file, mutant)
+    watch = _Watch()
+    following = [item for item, _ in items[1:]]
+    try:
+        for (item, seconds), after in zip(items, [*following, None], strict=True):
+            watch.allow(PATIENCE + 10 * seconds)
+            if not _passes(item, after):
+                return _FAILED
+    except BaseException:  # what is broken may break its test in any way
+        return _FAILED
+    return _PASSED
+
+
+class _Watch:
+    """Ends this process when a test takes too long; what it waits while others have the processor does not count."""
+
+    def __init__(self) -> None:
+        self._until = float("inf")
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def allow(self, seconds: float) -> None:
+        """Begin anew."""
+        self._until = time.monotonic() - _queued() + seconds
+
+    def _look(self) -> None:
+        while time.monotonic() - _queued() < self._until:
+            time.sleep(0.2)
+        os._exit(_HUNG)
 
 
 def _passes(item: pytest.Item, following: pytest.Item | None) -> bool:
@@ -217,7 +259,7 @@ def _passes(item: pytest.Item, following: pytest.Item | None) -> bool:
     return not any(report.failed for report in reports)
 
 
-def _install(file: str, mutant: Mutant) -> None:
+def _install(functions: list[FunctionType], file: str, mutant: Mutant) -> None:
     name = "trunkline." + file.removesuffix(".py").replace("/", ".")
     module = sys.modules[name]
     tree = mutant.applied(text_of(file))
@@ -225,17 +267,19 @@ def _install(file: str, mutant: Mutant) -> None:
         _install_constant(module, tree, mutant)
         return
     code = _code_of(compile(tree, str(SOURCE / file), "exec"), mutant.function)
-    old = [
-        one
-        for one in gc.get_objects()
-        if isinstance(one, FunctionType)
-        and one.__code__.co_filename == code.co_filename
-        and one.__code__.co_qualname == mutant.function
-        and one.__code__.co_firstlineno == code.co_firstlineno
-    ]
-    assert old, mutant.name
-    for function in old:
-        function.__code__ = code
+    new = {(one.co_qualname, one.co_firstlineno): one for one in _nested(code)}
+    found = [one for one in functions if (one.__code__.co_qualname, one.__code__.co_firstlineno) in new]
+    assert any(one.__code__.co_qualname == mutant.function for one in found), mutant.name
+    for function in found:
+        function.__code__ = new[function.__code__.co_qualname, function.__code__.co_firstlineno]
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    """A function, and those in it, which may have been made already."""
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _nested(one)
 
 
 def _code_of(code: CodeType, name: str) -> CodeType:
@@ -258,6 +302,14 @@ def _install_constant(module: ModuleType, tree: ast.Module, mutant: Mutant) -> N
     for other in list(sys.modules.values()):
         if getattr(other, "__name__", "").startswith(("trunkline", "tests")) and vars(other).get(name) is old:
             setattr(other, name, value)
+
+
+def _queued() -> float:
+    """Seconds that this process wanted to run and others did."""
+    try:
+        return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0  # where nobody counts that
 
 
 def _kill(child: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import logging
@@ -13,7 +12,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from trunkline.storage.files import try_replace_file
-from trunkline.tasks import open_tasks
 from trunkline.version import __version__
 
 log = logging.getLogger("trunkline")
@@ -67,6 +65,10 @@ async def announced(home: Path, source: Path, address: str, key: str) -> AsyncGe
 
     Of several gateways with one configuration the first is announced, and when it ends, the next.
     """
+    import asyncio  # who only looks for a gateway needs no loop
+
+    from trunkline.tasks import open_tasks
+
     file = _file(home, source)
     told = Announcement(address, key, __version__, digest_of(source))
     held: list[int] = []

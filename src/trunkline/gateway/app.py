@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from trunkline.call.stages.entry import resolve
 from trunkline.callers import Edge
 from trunkline.config.options import Config, GatewayConfig
 from trunkline.errors import RefusedError, StoreError, TokenRefusedError, TrunklineError, UnreachableError
-from trunkline.gateway import callback, edge_proxy, local_api, metrics, pages, resource
+from trunkline.gateway import callback, console_sign_in, edge_proxy, local_api, metrics, pages, resource
 from trunkline.gateway.api import (
     calls,
     clients,
@@ -56,11 +57,11 @@ from trunkline.gateway.resource import Resource, place_of
 from trunkline.identity import Scope, unit_name
 from trunkline.model import Call, State
 from trunkline.relay import Relay
-from trunkline.tasks import Tasks, is_cancelled, open_tasks
+from trunkline.tasks import LARGE, Tasks, is_cancelled, open_tasks
 from trunkline.tenancy.issuers import Issuers
 from trunkline.tenancy.people import NOBODY
 from trunkline.tenancy.tenancy import Tenancy
-from trunkline.wire.envelope import Message, error_object, read_caller_message, read_params, read_string, write_error
+from trunkline.wire.envelope import error_object, read_caller_message, read_params, read_string, write_error
 from trunkline.wire.era import LEGACY_VERSIONS
 from trunkline.wire.members import Members, encode
 from trunkline.wire.meta import THREAD_MARK, is_modern, take_thread
@@ -80,6 +81,9 @@ _NO_KEY = RefusedError(
 _PAGES = (pages.PATH, callback.PATH, API)
 """Where pages of our own send something."""
 _LEGACY = frozenset(version.encode() for version in LEGACY_VERSIONS)
+
+Place = Callable[[Request], Awaitable[None] | None]
+"""Answers the requests to an address."""
 
 
 class Doors:
@@ -114,7 +118,6 @@ class App:
     def __init__(self, relay: Relay, gateway: GatewayConfig, doors: Doors, tasks: Tasks) -> None:
         self._relay, self._guard, self._pages = relay, doors.guard, doors.pages
         self._issuers, self._resource, self._cookies = doors.issuers, doors.resource, doors.cookies
-        self._console_sign_in = doors.console_sign_in
         self._cors = Cors(gateway.allowed_origins, METHODS, (THREAD_HEADER,)) if gateway.allowed_origins else None
         self.edge_proxy = EdgeProxy(lambda: relay.config.edge, doors.guard, self._let_in)
         self._subscribers = Subscribers(relay)
@@ -156,6 +159,8 @@ class App:
         self._metrics = metrics.Metrics(relay, numbers)
         relay.tenancy.people.on_change(self._admissions_changed)
         relay.tenancy.threads.on_change(self._thread_changed)
+        self.places = self._places(doors)
+        """Everything that is served but the edge proxy, by its address, or by how that begins if it ends with `/`."""
         self.draining = False
 
     async def __call__(self, request: Request) -> None:
@@ -170,33 +175,14 @@ class App:
             self._guard.check(request, same_origin=request.path.startswith(_PAGES))
             if self._cors is not None and self._is_preflight(request, self._cors):
                 return
-            if request.path == "/mcp" or request.path.startswith("/mcp/"):
-                await self._mcp(request)
-            elif request.path.startswith(pages.PATH):
-                await self._pages(request)
-            elif request.path.startswith(callback.PATH):
-                await callback.answer(self._relay.tenancy.sign_ins, self._guard.whose, self._cookies, request)
-            elif request.path == local_api.PATH:
-                await self._local(request)
-            elif request.path.startswith(API):
-                await self.api(request, self._let_in)
-            elif request.path == metrics.PATH:
-                if self._metrics.knows(request) or await self._let_in_admin(request):
-                    await self._metrics.answer(request)
-            elif request.path.startswith(resource.PATH) and self._guard.wants_key:
-                self._resource.answer(request, self._relay.config.profiles)
-            elif request.path == console.PAGE or request.path.startswith(console.PATH):
-                console.answer(request)
-            elif self._console_sign_in.serves(request.path):
-                await self._console_sign_in(request, self._audit)
-            else:
-                self._other(request)
+            answering = self._place(request.path)(request)
+            if answering is not None:
+                await answering
+        except TokenRefusedError as error:
+            self._refuse_token(request, error)
         except RefusedError as error:
-            if not isinstance(error, TokenRefusedError):
-                self._audit.refused(request, error)
-            if isinstance(error, TokenRefusedError):
-                self._refuse_token(request, error)
-            elif request.path.startswith(API):
+            self._audit.refused(request, error)
+            if request.path.startswith(API):
                 request.answer(error.status, error_body(error), [JSON])
             else:
                 _refuse(request, error, b"")
@@ -210,6 +196,34 @@ class App:
         except Exception:
             log.exception("A request failed")
             request.answer(500, _FAILED, [JSON])
+
+    def _places(self, doors: Doors) -> dict[str, Place]:
+        sign_ins, signing_in = self._relay.tenancy.sign_ins, partial(doors.console_sign_in, audit=self._audit)
+        return {
+            "/mcp": self._mcp,
+            "/mcp/": self._mcp,
+            pages.PATH: self._pages,
+            callback.PATH: partial(callback.answer, sign_ins, doors.guard.whose, doors.cookies),
+            local_api.PATH: self._local,
+            API: partial(self.api, let_in=self._let_in),
+            metrics.PATH: self._measured,
+            resource.PATH: self._described,
+            f"{resource.PATH}/": self._described,
+            console.PAGE: console.answer,
+            console.PATH: console.answer,
+            console_sign_in.BACK: signing_in,
+            console_sign_in.BEGIN: signing_in,
+            "/healthz": self._health,
+            "/readyz": self._health,
+        }
+
+    def _place(self, path: str) -> Place:
+        if path not in self.places:
+            path = next((start for start in self.places if start[1:].endswith("/") and path.startswith(start)), path)
+        found = self.places.get(path)
+        if found is None:
+            raise _nothing()
+        return found
 
     def drain(self) -> None:
         """Take no new requests, and end the streams that never end by themselves."""
@@ -280,11 +294,11 @@ class App:
         if not key:
             self._asking.forget_user(user)
 
-    async def _known(self, user: str) -> people.Known:
+    async def _known(self, user: str) -> people.KnownNames:
         """What a user's keys may name."""
         config = self._relay.config
         own = [unit_name(one.spec.name) for one in await self._relay.tenancy.servers.of(user)]
-        return people.Known(config.profiles, {*config.servers, *config.groups, *own})
+        return people.KnownNames(config.profiles, {*config.servers, *config.groups, *own})
 
     async def _local(self, request: Request) -> None:
         if not self._guard.is_local(request.headers):
@@ -312,9 +326,7 @@ class App:
         if self.draining:
             request.answer(503, b"", [(b"retry-after", b"1")])
             return
-        thread = request.headers.get(THREAD_HEADER)
-        if thread is not None:
-            request.thread = thread.decode("latin-1")
+        request.thread = request.headers.get(THREAD_HEADER, b"").decode("latin-1")
         if request.path != "/mcp":
             request.scope = self._at_profile(request)
         if not self._relay.knows(request.scope):
@@ -323,15 +335,19 @@ class App:
             await self._relay.welcome(request.scope, tool)
         version = request.headers.get(b"mcp-protocol-version", b"")
         if request.method != "POST":
-            await self._listen(request, version)
-            return
-        if not request.headers.get(b"content-type", b"").lower().startswith(b"application/json"):
+            return await self._listen(request, version)
+        if not request.said.is_json:
             raise RefusedError("A message is sent as application/json.", status=415)
-        message = Message()
+        id = b""
         try:
             message = read_caller_message(request.body)
+            id, large = message.id, len(message.params) > LARGE
+            if large:
+                await asyncio.sleep(0)  # reading it once takes as long as a slice: others have their turn
             params = read_params(message)
-            if THREAD_MARK in params.get("_meta", b""):
+            if large:
+                await asyncio.sleep(0)
+            if params.get("_meta", b"").find(THREAD_MARK) >= 0:
                 request.thread, params = take_thread(params)
                 message.params = b""
             if request.admission.wider is not None and message.method == "tools/call":
@@ -341,7 +357,7 @@ class App:
         except TokenRefusedError:
             raise
         except TrunklineError as error:
-            _refuse(request, error, message.id)
+            _refuse(request, error, id)
 
     def _check_writing(self, request: Request, wider: Scope, params: Members) -> None:
         """Tell a caller whose token may only read which scope it needs for a tool that does more."""
@@ -370,9 +386,16 @@ class App:
             raise RefusedError("There is no such profile.", status=404, hint="MCP is at /mcp.")
         return dataclasses.replace(request.scope, profile=name)
 
-    def _other(self, request: Request) -> None:
-        if request.path not in ("/healthz", "/readyz"):
-            raise RefusedError("There is nothing here.", status=404, hint="MCP is at /mcp.")
+    async def _measured(self, request: Request) -> None:
+        if self._metrics.knows(request) or await self._let_in_admin(request):
+            await self._metrics.answer(request)
+
+    def _described(self, request: Request) -> None:
+        if not self._guard.wants_key:
+            raise _nothing()
+        self._resource.answer(request, self._relay.config.profiles)
+
+    def _health(self, request: Request) -> None:
         if request.method not in ("GET", "HEAD"):
             raise RefusedError(f"There is nothing to {request.method} here.", status=405)
         if request.path == "/healthz":
@@ -391,6 +414,10 @@ class App:
                 body["programs"] = {"isolation": runtime.isolation, "reason": runtime.reason}
             body["servers"] = {name: {"state": one.state.value, "reason": one.reason} for name, one in states.items()}
         request.answer(200 if word == "ready" else 503, encode(body), [JSON])
+
+
+def _nothing() -> RefusedError:
+    return RefusedError("There is nothing here.", status=404, hint="MCP is at /mcp.")
 
 
 def _readiness(states: set[State]) -> str:

@@ -21,13 +21,13 @@ class RequestAudit:
     def changed(self, request: Request, path: str) -> None:
         """A request to the admin API changed something, or signed somebody in or out."""
         kind = "sign-in" if path == "session" or path.startswith("connections") else "change"
-        self._recording.note(kind, _said(request), who=who_of(request.scope))
+        self._recording.note(kind, _place_of(request), who=who_of(request.scope))
 
     def refused(self, request: Request, error: TrunklineError, status: int = 0) -> None:
         """A request was refused."""
         status = status or (error.status if isinstance(error, RefusedError) else 0)
         if status in REFUSALS:
-            said = {**_said(request), "status": status, "why": error.message[:LONGEST]}
+            said = {**_place_of(request), "status": status, "why": error.message[:LONGEST]}
             self._recording.refused(said, who_of(request.scope) if request.scope.user or request.scope.key else None)
 
 
@@ -37,5 +37,5 @@ def who_of(scope: Scope) -> dict[str, str]:
     return {name: value for name, value in found.items() if value} or {"role": scope.role}
 
 
-def _said(request: Request) -> dict[str, str]:
+def _place_of(request: Request) -> dict[str, str]:
     return {"method": request.method, "path": request.path[:LONGEST]}

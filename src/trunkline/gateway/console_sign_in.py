@@ -45,11 +45,6 @@ class ConsoleSignIn:
         """The issuers by whom people can sign in."""
         return tuple(self._specs)
 
-    @staticmethod
-    def serves(path: str) -> bool:
-        """Whether a page is one of these."""
-        return path == BACK or path.startswith(BEGIN)
-
     async def __call__(self, request: Request, audit: RequestAudit) -> None:
         """Answer with a page, or send the browser on. Nothing that a provider or an address says is shown."""
         if request.method != "GET":

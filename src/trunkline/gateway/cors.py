@@ -36,7 +36,8 @@ class Cors:
             return False
         request.lines = b"access-control-allow-origin: %s\r\naccess-control-expose-headers: %s\r\n" % (origin, READ)
         request.lines += VARY
-        request.headers.pop(b"cookie", None)  # what a person is signed in to is no page's to use
+        # What a person is signed in to is no page's to use.
+        request.headers = {name: value for name, value in request.headers.items() if name != b"cookie"}
         return True
 
     def answer_preflight(self, request: Request) -> None:

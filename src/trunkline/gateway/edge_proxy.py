@@ -19,7 +19,8 @@ from trunkline.gateway.request import JSON, Headers, Request
 from trunkline.identity import Scope
 from trunkline.tenancy.limits import Limiter
 from trunkline.upstream.egress import PrivateAddressError, PublicOnly
-from trunkline.upstream.http1 import ClosedError, HttpClient, Response, request_bytes, split_url
+from trunkline.upstream.http1 import ClosedError, HttpClient, Response, request_bytes
+from trunkline.upstream.origin import split_url
 from trunkline.version import __version__
 from trunkline.wire.headers import PARAM
 
@@ -101,7 +102,7 @@ class EdgeProxy:
         headers, key = request.headers, request.headers.get(KEY_HEADER)
         passed = headers.get(b"authorization", b"")
         if key is not None:
-            headers[b"authorization"] = b"Bearer " + key
+            request.headers = headers = {**headers, b"authorization": b"Bearer " + key}
             if passed == headers[b"authorization"] or (
                 self._guard.knows_keys and self._guard.known({b"authorization": passed}, "/mcp")
             ):

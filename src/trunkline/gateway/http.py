@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import httptools  # type: ignore[import-untyped]
 
 from trunkline.config.options import GatewayConfig
-from trunkline.gateway.request import STATUS, Request
+from trunkline.gateway.request import STATUS, KnownHeads, Request
 from trunkline.wire.envelope import error_object
 
 log = logging.getLogger("trunkline")
@@ -65,6 +65,7 @@ class Connection(asyncio.Protocol):
         self._behind = False
         """Whether a request came in one piece with the one before it, so that nothing has looked at its length yet."""
         self._pending = bytearray()
+        self._whole = b""  # what came first of a request that begins a piece
         self._in_head = True
         self._raw = 0
         """Bytes of the head, or of what is around the body's pieces, since it began."""
@@ -102,9 +103,16 @@ class Connection(asyncio.Protocol):
             return
         if not self._begun:
             self._behind = False
+            if self._is_known(data):
+                return
             data = self._whole_head(data)
-        if not data:
-            return
+        if data:
+            self._feed(data)
+        if self._current is not None:
+            waits = self._begun or bool(self._pending)
+            self.half_there_since = (self.half_there_since or time.monotonic()) if waits else 0.0
+
+    def _feed(self, data: bytes) -> None:
         self._raw += len(data)
         try:
             self._parser.feed_data(data)
@@ -113,9 +121,16 @@ class Connection(asyncio.Protocol):
         # What the parser collects before it tells us of it (a header or trailer without an end) must have a bound too.
         if self._raw > HEADER_LIMIT + self._chunks * FRAMING:
             self.refuse(431)
-        if self._current is not None:
-            waits = self._begun or bool(self._pending)
-            self.half_there_since = (self.half_there_since or time.monotonic()) if waits else 0.0
+
+    def _is_known(self, data: bytes) -> bool:
+        """Start a request whose head was read before, if it is all that came and nothing waits."""
+        self._whole = data if self._current is None and not self._pending else b""
+        request = self._server.heads.read(self, self._whole)
+        if request is None or len(request.body) > self._server.body_limit or self._server.draining:
+            return False
+        self._whole = b""  # an idle connection holds nothing
+        self._start(request)
+        return True
 
     def _whole_head(self, data: bytes) -> bytes:
         """Collect a request's head until it is whole; empty while it is not."""
@@ -218,6 +233,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self._begun, self._in_head, self._raw, self._behind = False, True, 0, True
+        whole, self._whole = self._whole, b""
         if self._refused:
             return
         path = "/mcp" if self._url == b"/mcp" else self._url.partition(b"?")[0].decode("latin-1")
@@ -229,6 +245,8 @@ class Connection(asyncio.Protocol):
         self._parts = []
         if not self._parser.should_keep_alive() or self._server.draining:
             request.close_after()
+        elif whole:
+            self._server.heads.learn(whole, request)
         self._size = 0
         if self._current is not None:
             waiting = sum(len(one.body) for one in self._queue) + len(body)
@@ -340,6 +358,7 @@ class Server:
         self._gateway = gateway
         self.body_limit = gateway.body_limit
         self.draining = False
+        self.heads = KnownHeads()
         self._connections: dict[Connection, None] = {}
         """The oldest first."""
         self.unread: set[Connection] = set()

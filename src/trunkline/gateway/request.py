@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import http
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Protocol
 
 from trunkline.identity import EVERYONE
 from trunkline.tenancy.people import ANYONE
+from trunkline.wire.headers import Said, read_said
+from trunkline.wire.heads import Heads
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -19,6 +22,10 @@ STREAM: Headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b
 
 STATUS = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n".encode() for s in http.HTTPStatus}
 """The first line of an answer."""
+MOST_HEADS = 1024
+"""Heads of requests that are remembered, over all connections."""
+_PARSED = frozenset((b"expect", b"transfer-encoding", b"upgrade"))
+"""Headers that say more of how a request is read than how long it is: such a one goes through the parser each time."""
 
 
 class Writer(Protocol):
@@ -47,6 +54,7 @@ class Request:
         "_connection",
         "_gone",
         "_keep_alive",
+        "_said",
         "_started",
         "admission",
         "answered",
@@ -65,9 +73,11 @@ class Request:
         "url",
     )
 
-    def __init__(self, connection: Writer, method: str, path: str, headers: dict[bytes, bytes], body: bytes) -> None:
+    def __init__(self, connection: Writer, method: str, path: str, headers: Mapping[bytes, bytes], body: bytes) -> None:
         self._connection = connection
-        self.method, self.path, self.headers, self.body = method, path, headers, body
+        self.method, self.path, self.body = method, path, body
+        self.headers = headers
+        """What was sent beside it; never changed, as equal heads share them."""
         self.thread = ""
         """The thread that the caller names."""
         self.url = b""
@@ -89,6 +99,7 @@ class Request:
         self.answered = False
         self.task: asyncio.Task[None] | None = None
         self._keep_alive = True
+        self._said: Said | None = None
         self._started = False
         self._gone: list[Callable[[], object]] = []
 
@@ -103,6 +114,13 @@ class Request:
         return self._connection.peer
 
     @property
+    def said(self) -> Said:
+        """What its headers say of its body."""
+        if self._said is None:
+            self._said = read_said(self.headers)
+        return self._said
+
+    @property
     def token(self) -> bytes:
         """The issuer's token that let the caller in, for who may exchange it; empty for any other caller."""
         if not self.admission.issuer:
@@ -112,8 +130,8 @@ class Request:
     @contextmanager
     def until_expiry(self, end: Callable[[], object]) -> Generator[None]:
         """Have `end` called when what let the caller in ends, if the body still runs then."""
-        left = self.admission.expires - time.time() if self.admission.expires else 0.0
-        timer = asyncio.get_running_loop().call_later(left, end) if left else None
+        expires = self.admission.expires
+        timer = asyncio.get_running_loop().call_later(expires - time.time(), end) if expires else None
         try:
             yield
         finally:
@@ -162,6 +180,10 @@ class Request:
 
     # For the connection.
 
+    def know(self, said: Said) -> None:
+        """What its headers say is known already."""
+        self._said = said
+
     @property
     def keeps_alive(self) -> bool:
         """Whether the connection can take another request afterwards."""
@@ -176,3 +198,29 @@ class Request:
         for callback in self._gone:
             callback()
         self._gone.clear()
+
+
+class KnownHeads:
+    """Requests of MCP whose head was read before, and so need no parser."""
+
+    def __init__(self) -> None:
+        self._heads: Heads[tuple[str, bytes, Mapping[bytes, bytes], Said]] = Heads(MOST_HEADS)
+
+    def read(self, connection: Writer, data: bytes) -> Request | None:
+        """The request that these bytes are, if they are a whole one with a head that is known."""
+        found = self._heads.find(data)
+        if found is None:
+            return None
+        (path, url, headers, said), body = found
+        request = Request(connection, "POST", path, headers, body)
+        request.url = url
+        request.know(said)
+        return request
+
+    def learn(self, data: bytes, request: Request) -> None:
+        """Remember the head of a request that the parser read; `data` begins with it."""
+        plain = not request.repeated and _PARSED.isdisjoint(request.headers)
+        if plain and request.method == "POST" and request.path.startswith("/mcp"):
+            # How long its body was, another one does not say.
+            kept = {name: value for name, value in request.headers.items() if name != b"content-length"}
+            self._heads.learn(data, (request.path, request.url, MappingProxyType(kept), request.said))

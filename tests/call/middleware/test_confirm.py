@@ -145,6 +145,18 @@ async def test_the_middleware_alone_goes_on_only_after_a_yes(answer: bool, went_
     assert f"(t, with {'n' * 40}) is" in asked.message
 
 
+async def test_where_no_server_is_named_the_question_names_the_tools() -> None:
+    person = Person(False)
+
+    async def call_next(params: Mapping[str, Any] | None = None, /) -> ToolResult:
+        raise AssertionError("nobody agreed")
+
+    context = ToolContext(elicitation=person.elicitation)
+    await confirmation_middleware(tool(Recorder(), DESTROYER, server="files"), {}, context, call_next)
+
+    assert person.asked[0].server_id == "files"
+
+
 async def test_a_question_about_a_call_without_arguments_names_none() -> None:
     person = Person()
 

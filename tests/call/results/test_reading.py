@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trunkline.call.results import preview, reading
-from trunkline.call.results.shown import LEAST, Shown, show, take
+from trunkline.call.results.shown import LEAST, PreviewFacts, show, take
 from trunkline.errors import InvalidArgumentsError
 from trunkline.tools.tokens import estimated
 from trunkline.wire.members import encode
@@ -136,7 +136,7 @@ def test_a_preview_fits_whatever_the_result_is_made_of(value: Any, budget: int) 
     taken = take(json.dumps(result).encode(), 1000)
 
     assert taken is not None
-    text = json.loads(show(taken, Shown("handle", 60, budget), {}))["content"][0]["text"]
+    text = json.loads(show(taken, PreviewFacts("handle", 60, budget), {}))["content"][0]["text"]
     assert estimated(text) <= budget
     assert "$.it" in text
 
@@ -176,7 +176,7 @@ def test_text_in_a_resource_is_text_and_few_words_beside_structured_content_stay
     assert taken is not None
     assert taken.documents["text"][0] == b"line\n" * 9000
     assert both is not None
-    blocks = json.loads(show(both, Shown("handle", 60, 600), {}))["content"]
+    blocks = json.loads(show(both, PreviewFacts("handle", 60, 600), {}))["content"]
     assert blocks[0]["text"] == "Found 9,000."
     assert "array of 9,000" in blocks[1]["text"]
 
@@ -187,7 +187,7 @@ def test_two_parts_are_both_kept() -> None:
 
     assert taken is not None
     assert list(taken.documents) == ["structured", "text"]
-    said = json.loads(show(taken, Shown("handle", 60, 600), {}))["content"][0]["text"]
+    said = json.loads(show(taken, PreviewFacts("handle", 60, 600), {}))["content"][0]["text"]
     assert "9,000 lines" in said
     assert "array of 9,000" in said
     assert estimated(said) <= 600
@@ -198,5 +198,5 @@ def test_what_a_server_lets_callers_keep_is_no_longer_than_the_result_is_kept() 
     taken = take(encode(big), 1000)
 
     assert taken is not None
-    said = json.loads(show(taken, Shown("handle", 60, 600), {}))
+    said = json.loads(show(taken, PreviewFacts("handle", 60, 600), {}))
     assert (said["ttlMs"], said["cacheScope"]) == (60_000, "private")

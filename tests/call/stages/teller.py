@@ -1,7 +1,8 @@
 """The ledger's quick sister: a server that imports little, for tests that start many.
 
 `python -S teller.py FILE NAME [TTL [DEFINITIONS]]` writes every call into FILE, in the ledger's way, and the number of
-its process into FILE.pids. TTL are the milliseconds that a resource may be kept, as they are written on the wire;
+its process into FILE.pids. TTL are the milliseconds that a resource may be kept, as they are written on the wire, and
+for whom (`60000 for private`; for everybody where that is not said, and `nobody` says nothing of it);
 DEFINITIONS is a file with further tools, which do nothing but say what they got, and what their `_meta` has. It speaks
 both eras, as it is spoken to.
 """
@@ -18,7 +19,7 @@ from typing import Any
 Json = dict[str, Any]
 
 LOG, NAME = Path(sys.argv[1]), sys.argv[2]
-TTL = sys.argv[3] if len(sys.argv) > 3 else ""
+TTL, _, SCOPE = sys.argv[3].partition(" for ") if len(sys.argv) > 3 else ("", "", "")
 MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"
 READS: Json = {"readOnlyHint": True}
@@ -98,7 +99,8 @@ class Teller:
             case "resources/list":
                 return {"resources": [{"uri": "ledger://rules", "name": "rules"}]}
             case "resources/read":
-                kept = {"ttlMs": json.loads(TTL), "cacheScope": "public"} if modern and TTL else {}
+                scope = {} if SCOPE == "nobody" else {"cacheScope": SCOPE or "public"}
+                kept = {"ttlMs": json.loads(TTL), **scope} if modern and TTL else {}
                 return {"contents": [{"uri": params["uri"], "text": f"Rule {note('rules')}"}], **kept}
             case "tools/call":
                 return await self.call(params["name"], params.get("arguments") or {}, params, modern)

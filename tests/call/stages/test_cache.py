@@ -189,16 +189,24 @@ async def test_an_answer_is_kept_no_longer_than_its_time(tmp_path: Path, http: a
 # Whose answer it is.
 
 
-async def test_two_users_never_share(tmp_path: Path, http: aiohttp.ClientSession) -> None:
-    servers = {"till": teller(tmp_path, ttl="60000")}
-    async with till(tmp_path, http, servers, users=True, cache=KEEP) as at:
-        for _ in range(2):
+@pytest.mark.parametrize("scope", ["public", "private", "nobody"])
+async def test_two_users_never_share_whatever_a_server_says_nor_do_two_gateways_of_one_store(
+    tmp_path: Path, http: aiohttp.ClientSession, scope: str
+) -> None:
+    servers = {"till": teller(tmp_path, ttl=f"60000 for {scope}")}
+    async with (
+        till(tmp_path, http, servers, users=True, cache=KEEP) as at,
+        till(tmp_path, http, servers, users=True, cache=KEEP) as other,
+    ):
+        for gateway_of in (at, other, at):
             for user in USERS:
-                await at.modern(user).call("get_balance", ACCOUNT)
-                await at.modern(user).request("resources/read", {"uri": "ledger://rules"})
+                await gateway_of.modern(user).call("get_balance", ACCOUNT)
+                read = await gateway_of.modern(user).request("resources/read", {"uri": "ledger://rules"})
 
-    assert len(at.calls("get_balance")) == 2
-    assert len(at.calls("rules")) == 2
+                assert read.result.get("cacheScope") == (None if scope == "nobody" else scope)
+
+    assert len(at.calls("get_balance")) == 4
+    assert len(at.calls("rules")) == 4
 
 
 async def test_two_users_never_share_even_a_call_that_is_under_way(tmp_path: Path, http: aiohttp.ClientSession) -> None:

@@ -15,7 +15,8 @@ from trunkline.gateway.api.status import name_for
 from trunkline.identity import Scope
 from trunkline.telemetry.audit import audit_folder
 from trunkline.telemetry.audit_chain import latest
-from trunkline.telemetry.past import Wanted
+from trunkline.telemetry.logs import utc_time
+from trunkline.telemetry.past import CallFilter
 from trunkline.telemetry.record import CallRecord, Outcome
 from trunkline.telemetry.series import RANGES
 from trunkline.telemetry.usage import By
@@ -68,6 +69,11 @@ class ShownUsage(TypedDict):
     by: By
     since: float
     usage: list[dict[str, Any]]
+    """Those who used the most tokens, at most `limit`."""
+    count: int
+    """Of how many."""
+    total: dict[str, Any]
+    """What all of them used."""
     limits: dict[str, dict[str, float]]
 
 
@@ -125,9 +131,9 @@ def _sums(relay: Relay) -> list[Route]:
         if by not in get_args(By):
             raise RefusedError("There is nothing to sum up by that.", hint=f"There are {', '.join(get_args(By))}.")
         person = None if ask.scope.role == "admin" else ask.scope.person
-        found = await recording.used(cast("By", by), person)
-        told = {"by": by, "since": _since(relay), "usage": found, "limits": relay.limiter.used(ask.scope)}
-        return Given(told)
+        found = await recording.used(cast("By", by), person, ask.limit)
+        told = {"by": by, "since": _since(relay), "usage": found.first, "count": found.count, "total": found.total}
+        return Given(told | {"limits": relay.limiter.used(ask.scope)})
 
     async def audit(ask: Ask) -> Given:
         ask.require()
@@ -142,7 +148,7 @@ def _sums(relay: Relay) -> list[Route]:
 
     return [
         Route("GET", "series", "Calls over time, for charts", series, gives=ShownSeries, query=("range",)),
-        Route("GET", "usage", "What calls used: tokens and cost", usage, gives=ShownUsage, query=("by",)),
+        Route("GET", "usage", "What calls used: tokens and cost", usage, gives=ShownUsage, query=("by", "limit")),
         Route(
             "GET",
             "audit",
@@ -164,7 +170,7 @@ def _since(relay: Relay) -> float:
     return round(time.time() - days * 86400 if relay.tenancy.is_open else relay.recording.usage.since, 3)
 
 
-def _wanted(ask: Ask) -> Wanted:
+def _wanted(ask: Ask) -> CallFilter:
     given, scope = ask.query, ask.scope
     outcome = given.get("outcome", "")
     if "outcome" in given and outcome not in get_args(Outcome):
@@ -172,7 +178,7 @@ def _wanted(ask: Ask) -> Wanted:
     if scope.role != "admin" and given.get("user", scope.user) not in ("", scope.user):
         raise RefusedError("Calls of others are for admins.", status=403)
     server = given.get("server", "")
-    return Wanted(
+    return CallFilter(
         None if scope.role == "admin" else scope.person,
         given.get("user", ""),
         server,
@@ -203,7 +209,7 @@ def _number(text: str) -> int:
 
 def _fitting(lines: Iterable[dict[str, Any]], ask: Ask) -> Iterable[dict[str, Any]]:
     kind, user, since = ask.query.get("kind", ""), ask.query.get("user", ""), _seconds(ask.query.get("since", "0"))
-    first = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since)) if since else ""
+    first = utc_time(since) if since else ""
     for line in islice(lines, MOST_LOOKED_AT):
         if str(line.get("time", "")) < first:
             return

@@ -75,7 +75,9 @@ class _Services:
 
     async def list(self, ask: Ask) -> Given:
         ask.require()
-        return Given({"services": [told(one) for one in await self._services().offered(ask.query.get("user", ""))]})
+        return Given(
+            {"services": [shown_service(one) for one in await self._services().offered(ask.query.get("user", ""))]}
+        )
 
     async def register(self, ask: Ask) -> Given:
         ask.require()
@@ -92,7 +94,7 @@ class _Services:
         return await self._relay.tenants.register(wanted, user=user, most=most, taken=taken)
 
 
-def told(service: Service) -> ShownService:
+def shown_service(service: Service) -> ShownService:
     """A service for programs to read."""
     said = service.wanted
     return {

@@ -18,7 +18,7 @@ from trunkline.gateway.api.status import name_for
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.identity import Scope, in_words_of, owner_of, unit_name
 from trunkline.model import Snapshot, State
-from trunkline.sandbox.history import ProgramChanged
+from trunkline.sandbox.known import ProgramChanged
 from trunkline.telemetry.record import CallRecord
 from trunkline.tenancy.limits import LimitReached
 
@@ -114,7 +114,7 @@ class Events:
             relay.signing_in.on(SignInNeeded, self._must_sign_in),
             relay.trust.on(ToolHeld, self._tool_changed),
             relay.trust.on(ToolApproved, self._tool_changed),
-            relay.programs.history.on(ProgramChanged, self._program_changed),
+            relay.programs.known.on(ProgramChanged, self._program_changed),
             lambda: setattr(recording.records, "started", None),
         ]
 

@@ -77,7 +77,7 @@ class MadeKey(ShownKey):
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownNames:
     """What a key may name; `None` where that cannot be known."""
 
     profiles: Collection[str] | None = None
@@ -97,7 +97,7 @@ def _no_such(what: str, name: str, known: Collection[str]) -> ConfigError:
     return ConfigError(f"There is no {what} {name!r}.", hint=did_you_mean(name, known) or listed)
 
 
-def routes(people: People, known: Callable[[str], Awaitable[Known]]) -> list[Route]:
+def routes(people: People, known: Callable[[str], Awaitable[KnownNames]]) -> list[Route]:
     """What can be done with people and keys; `known` says what a user's keys may name."""
     api = _People(people, known)
     paged = ("cursor", "limit")
@@ -137,7 +137,7 @@ def routes(people: People, known: Callable[[str], Awaitable[Known]]) -> list[Rou
 
 
 class _People:
-    def __init__(self, people: People, known: Callable[[str], Awaitable[Known]]) -> None:
+    def __init__(self, people: People, known: Callable[[str], Awaitable[KnownNames]]) -> None:
         self._people, self._known = people, known
 
     async def list_users(self, ask: Ask) -> Given:

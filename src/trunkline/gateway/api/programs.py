@@ -9,7 +9,7 @@ from trunkline.gateway.api.routes import Ask, Given, Route, page
 
 if TYPE_CHECKING:
     from trunkline.relay import Relay
-    from trunkline.sandbox.history import Ended, UnderWay
+    from trunkline.sandbox.known import EndedProgram, RunningProgram
 
 
 class ShownProgram(TypedDict):
@@ -35,9 +35,9 @@ def routes(relay: Relay) -> list[Route]:
 
     async def listed(ask: Ask) -> Given:
         whose = None if ask.scope.role == "admin" else ask.scope.user
-        user, history = ask.scope.user, relay.programs.history
-        running = [] if ask.cursor else [_running(one, user) for one in history.running(whose)]
-        ended = [] if ask.cursor else [_ended(one, user) for one in history.ended(whose)]
+        user, known = ask.scope.user, relay.programs.known
+        running = [] if ask.cursor else [_running(one, user) for one in known.running(whose)]
+        ended = [] if ask.cursor else [_ended(one, user) for one in known.ended(whose)]
         rows = await relay.programs.waiting.listed(whose, after=ask.cursor, limit=ask.limit + 1)
         waiting: list[ShownProgram] = [
             {
@@ -69,7 +69,7 @@ def routes(relay: Relay) -> list[Route]:
     ]
 
 
-def _running(one: UnderWay, user: str) -> ShownProgram:
+def _running(one: RunningProgram, user: str) -> ShownProgram:
     return {
         "id": one.id,
         "user": one.user,
@@ -84,7 +84,7 @@ def _running(one: UnderWay, user: str) -> ShownProgram:
     }
 
 
-def _ended(one: Ended, user: str) -> ShownProgram:
+def _ended(one: EndedProgram, user: str) -> ShownProgram:
     return {
         "id": one.id,
         "user": one.user,

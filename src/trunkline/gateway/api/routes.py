@@ -295,7 +295,8 @@ def _body(request: Request, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(request.body, type=kind)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RefusedError(f"The body does not fit: {error}.", status=422) from None
+        hint = "What fits is described at /api/v1/openapi.json."
+        raise RefusedError(f"The body does not fit: {error}.", status=422, hint=hint) from None
 
 
 def _version(header: bytes) -> int:

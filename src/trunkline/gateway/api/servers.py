@@ -218,7 +218,7 @@ class _Servers:
         return Given(shown(made), 201, made.version)
 
     async def change(self, ask: Ask) -> Given:
-        user, name = self._meant(ask)
+        user, name = self._registered(ask)
         kept, version = await self._relay.tenancy.servers.wanted(user, name)
         said = written(ask.body)
         if "oauth" in said:
@@ -228,7 +228,7 @@ class _Servers:
         return Given(shown(made), version=made.version)
 
     async def change_tool(self, ask: Ask) -> Given:
-        (user, name), tool = self._meant(ask), ask.names["tool"]
+        (user, name), tool = self._registered(ask), ask.names["tool"]
         kept, version = await self._relay.tenancy.servers.wanted(user, name)
         said: dict[str, Any] = {**kept.get("tools", {}).get(tool, {}), **msgspec.to_builtins(ask.body)}
         tools = {**kept.get("tools", {}), tool: {key: value for key, value in said.items() if value is not None}}
@@ -237,7 +237,7 @@ class _Servers:
         return Given(shown(made), version=made.version)
 
     async def remove(self, ask: Ask) -> Given:
-        user, name = self._meant(ask)
+        user, name = self._registered(ask)
         await self._relay.tenants.unregister(name, user=user, version=ask.if_match)
         return Given(status=204)
 
@@ -247,6 +247,15 @@ class _Servers:
         if ask.scope.role == "admin" or (kept.user and not narrowed):
             return True
         return any(view.name == kept.spec.name for view in await views_of(self._relay, ask.scope))
+
+    def _registered(self, ask: Ask) -> tuple[str, str]:
+        """Which server is to be changed: one that stands in the file is changed there."""
+        user, name = self._meant(ask)
+        if not user and name in self._relay.configured():
+            hint = "Change the file; `trunkline remove` takes a server out of it."
+            message = f"Server {name!r} stands in the configuration, and was not registered."
+            raise RefusedError(message, status=403, hint=hint)
+        return user, name
 
     def _meant(self, ask: Ask, *, change: bool = True) -> tuple[str, str]:
         """Whose server, and its name; admins are shown those of others with the owner before it, and may say so."""

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from trunkline.config.options import Config, SearchStrategy
+from trunkline.config.options import Config, Expose, SearchStrategy
 from trunkline.gateway.api.routes import Ask, Body, Given, Route, page
 from trunkline.identity import Overrides
 from trunkline.tenancy.threads import Thread, Threads, check_count
@@ -22,6 +22,7 @@ class WantedOverrides(Body, frozen=True):
     disable_programmatic_calling: bool = False
     timeout: float = 0.0
     limits: dict[str, float] = {}
+    expose: Expose | None = None
 
 
 class WantedThread(Body, frozen=True):
@@ -47,6 +48,7 @@ class ShownOverrides(TypedDict):
     disable_programmatic_calling: bool
     timeout: float
     limits: dict[str, float]
+    expose: str
 
 
 class ShownThread(TypedDict):
@@ -136,6 +138,7 @@ class _Threads:
             said.disable_programmatic_calling,
             said.timeout,
             tuple(sorted(said.limits.items())),
+            said.expose or "",
         )
         thread = Thread(
             ask.names["id"],

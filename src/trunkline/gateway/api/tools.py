@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from bisect import bisect_right
+from collections.abc import Coroutine, Sequence
 from typing import Any, NotRequired, TypedDict, cast, get_args
 
 import msgspec
@@ -17,7 +18,7 @@ from trunkline.gateway.mcp.asking import Asking
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.gateway.request import Request
 from trunkline.identity import Scope, unit_name
-from trunkline.model import Call, Caller, Entry
+from trunkline.model import Call, Caller, Entry, Snapshot
 from trunkline.relay import Relay
 from trunkline.search.index import LEARNT, MEANING
 from trunkline.tasks import Tasks
@@ -168,10 +169,9 @@ class _Tools:
             found = await self._relay.find(query, snapshot, scope, limit=ask.limit, servers=chosen, strategy=strategy)
             tools = [{**shown(one.tool), "score": round(one.score, 4), "why": _why(one)} for one in found]
             return Given({"tools": tools})
-        names = sorted(
-            name for name, entry in snapshot.tools.items() if not server or unit_name(entry.server) == server
-        )
-        left = [name for name in names if name > ask.cursor][: ask.limit + 1]
+        names = _names(snapshot, server) if server else snapshot.tool_names
+        first = bisect_right(names, ask.cursor)
+        left = names[first : first + ask.limit + 1]
         body: dict[str, Any] = {
             "tools": [shown(snapshot.tools[name]) for name in left[: ask.limit]],
             "total": len(names),
@@ -214,6 +214,12 @@ class _Tools:
         elif not self._relay.knows(scope):
             await self._relay.welcome(scope)
         return await self._relay.in_thread(scope, thread) if thread else scope
+
+
+def _names(snapshot: Snapshot, server: str) -> Sequence[str]:
+    """The names of the tools of one server, in their order."""
+    offers = (one for one in snapshot.offers.values() if unit_name(one.server) == server)
+    return sorted(name for one in offers for name in one.tools if name in snapshot.tools)
 
 
 def _call(name: str, body: WantedCall, scope: Scope, told: _Told | None) -> Call:
@@ -302,7 +308,7 @@ def _detail(entry: Entry) -> dict[str, Any]:
         "tags": list(entry.annotations.tags),
         "cost_hint": entry.annotations.cost_hint,
         "tokens": round(estimated(entry.definition)),
-        "options": _said(entry.options),
+        "options": _without_unknown(entry.options),
         "safety": str(get_tool_safety_level(entry.annotations)),
         "category": entry.options.category or infer_category(entry.name, str(definition.get("description", ""))),
         "deferred": entry.deferred,
@@ -314,10 +320,10 @@ def _detail(entry: Entry) -> dict[str, Any]:
 
 def _hints(entry: Entry, definition: dict[str, Any], told: Inference) -> dict[str, dict[str, Any]]:
     """Each thing that is said of how a tool behaves, and who says it."""
-    configured, own = _said(entry.options), definition.get("annotations")
+    configured, own = _without_unknown(entry.options), definition.get("annotations")
     said_by_server = set(cast("dict[str, Any]", own)) if isinstance(own, dict) else set[str]()
     found: dict[str, dict[str, Any]] = {}
-    for name, value in _said(entry.annotations).items():
+    for name, value in _without_unknown(entry.annotations).items():
         first, *rest = name.split("_")
         if name in configured:
             found[name] = {"value": value, "from": "config"}
@@ -328,7 +334,7 @@ def _hints(entry: Entry, definition: dict[str, Any], told: Inference) -> dict[st
     return found
 
 
-def _said(value: Annotations) -> dict[str, Any]:
+def _without_unknown(value: Annotations) -> dict[str, Any]:
     """What is known, without what is not."""
     found: dict[str, Any] = msgspec.to_builtins(value)
     return {name: said for name, said in found.items() if said not in (None, "", [], ())}

@@ -31,7 +31,7 @@ from trunkline.wire.envelope import (
     write_notification,
     write_result,
 )
-from trunkline.wire.era import LEGACY_VERSIONS, negotiate
+from trunkline.wire.era import negotiate
 from trunkline.wire.headers import NAMED_BY
 from trunkline.wire.members import Members, is_object, read_members, write_members
 from trunkline.wire.meta import plain
@@ -91,8 +91,7 @@ class LegacyEdge:
             raise RefusedError("A GET here wants to accept text/event-stream.", status=406)
         found = session.resumed(headers.get(b"last-event-id", b"").decode("latin-1"))
         stream, after = found or (session.listen(), -1)
-        if found is not None and stream is not session.background and not stream.done and stream.attached:
-            stream.hang_up()
+        stream.hang_up()  # whoever read it before is let go: a message goes to one reader
         request.on_gone(stream.hang_up)
         session.open_requests += 1
         try:
@@ -135,11 +134,7 @@ class LegacyEdge:
         _one_answer(request, write_result(message.id, result), streams=_streams(request), headers=own)
 
     def _session(self, request: Request) -> Session:
-        headers = request.headers
-        version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
-        if version and version not in LEGACY_VERSIONS:
-            raise RefusedError(f"The version {version!r} is not spoken here.")
-        key = headers.get(SESSION_HEADER)
+        key = request.headers.get(SESSION_HEADER)
         if not key:
             raise RefusedError("The Mcp-Session-Id header is missing.", hint="Begin with `initialize`.")
         session = self.sessions.get(key)
@@ -180,7 +175,7 @@ class LegacyEdge:
         if message.method == "notifications/cancelled":
             task = session.in_flight.get(same_id(params.get("requestId", b"")))
             if task is not None:
-                task.cancel(read_string(params.get("reason", b""))[:REASON] or None)
+                task.cancel(read_string(params.get("reason", b""))[:REASON])
         elif message.method == "notifications/roots/list_changed":
             self._relay.notify_session(session.id, message.method, message.params)
 
@@ -360,19 +355,21 @@ class Outlet:
 
     async def finish(self, text: bytes, status: int, headers: Headers) -> None:
         """Send the answer itself."""
-        if self._stream is None or self._pump is None:
+        if self._stream is None:
             if not self.gone:
                 _one_answer(self._request, text, streams=self.streams, status=status, headers=headers)
             return
+        assert self._pump is not None
         self._stream.push(text)
         self._stream.finish()
         await self._pump
 
     async def withdrawn(self) -> None:
         """End without an answer."""
-        if self._stream is None or self._pump is None:
+        if self._stream is None:
             self._request.answer(200, b"", STREAM) if self.streams else self._request.answer(202)
             return
+        assert self._pump is not None
         self._stream.finish()
         await self._pump
 

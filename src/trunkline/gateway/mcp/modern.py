@@ -32,7 +32,7 @@ from trunkline.wire.envelope import (
     write_result,
 )
 from trunkline.wire.era import error_code
-from trunkline.wire.headers import NAMED_BY, PARAM, check_headers
+from trunkline.wire.headers import NAMED_BY, check_headers
 from trunkline.wire.members import Members, decode_object, encode, is_object, read_members, write_members
 from trunkline.wire.tasks import declares
 
@@ -69,10 +69,10 @@ class ModernEdge:
         if request.thread:
             request.scope = await self._relay.in_thread(request.scope, request.thread)
         own = meta.read_meta(params)
-        check_headers(request.headers, version=own.version, method=message.method, params=params)
+        name = check_headers(request.said, version=own.version, method=message.method, params=params)
         meta.check_version(own.version)
         if self._is_relayed(message.method, request.scope):
-            await self._pass_on(message, params, own, request)
+            await self._pass_on(message, name, params, own, request)
         elif message.method == "subscriptions/listen":
             await self._listen(message, params, own, request)
         else:
@@ -101,8 +101,7 @@ class ModernEdge:
 
     # Calls.
 
-    async def _pass_on(self, message: Message, params: Members, own: meta.Meta, request: Request) -> None:
-        name = read_string(params.get(NAMED_BY.get(message.method, ""), b""))
+    async def _pass_on(self, message: Message, name: str, params: Members, own: meta.Meta, request: Request) -> None:
         outlet = Outlet(request, self._tasks, own.log_level)
         call = Call(
             message.method,
@@ -113,14 +112,12 @@ class ModernEdge:
             listener=outlet,
             raw_params=message.params,
             timeout=request.scope.overrides.timeout,
-            headers=NOTHING,
+            headers=request.said.params,
             answers=NOTHING,
             token=request.token,
             traceparent=request.headers.get(b"traceparent", b""),
             whole=request.local,
         )
-        if PARAM in b"\n".join(request.headers):
-            call.headers = {name: value for name, value in request.headers.items() if name.startswith(PARAM)}
         if request.patience:
             call.timeout, call.cached, call.unlisted = request.patience, False, True
         if not request.local:
@@ -227,9 +224,10 @@ class Outlet:
 
     async def finish(self, text: bytes, status: int, headers: Headers) -> None:
         """Send the answer itself."""
-        if self._stream is None or self._pump is None:
+        if self._stream is None:
             self._request.answer(status, text, [JSON, *headers])
             return
+        assert self._pump is not None
         self._stream.push(text)
         self._stream.finish()
         await self._pump
