@@ -80,6 +80,7 @@ from trunkline.call.result_cache import ToolResultCache as ToolResultCache
 from trunkline.call.result_cache import create_tool_result_cache as create_tool_result_cache
 from trunkline.call.tool_batcher import ToolCallBatcher as ToolCallBatcher
 from trunkline.call.tool_batcher import create_tool_call_batcher as create_tool_call_batcher
+from trunkline.config.oauth import OAuthSpec as OAuthSpec
 from trunkline.config.options import BatcherSection as BatcherSection
 from trunkline.config.options import CacheSection as CacheSection
 from trunkline.config.options import Config as Config
@@ -171,6 +172,8 @@ from trunkline.tenancy.credentials import CredentialRefused as CredentialRefused
 from trunkline.tenancy.limits import LimitNear as LimitNear
 from trunkline.tenancy.limits import LimitReached as LimitReached
 from trunkline.tenancy.servers import Registration as Registration
+from trunkline.tenancy.sign_ins import Connected as Connected
+from trunkline.tenancy.sign_ins import Credentials as Credentials
 from trunkline.tenancy.threads import Thread as Thread
 from trunkline.tenancy.threads import ThreadChanged as ThreadChanged
 from trunkline.thread import HubThread as HubThread

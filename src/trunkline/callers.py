@@ -19,20 +19,14 @@ from trunkline.model import Answer, Call, Caller, Kind, View
 from trunkline.questions.bridge import OpenPage
 from trunkline.tasks import in_slices
 from trunkline.tenancy.tenancy import Tenancy
-from trunkline.wire.envelope import error_object
-
-
-def _nobody(session: str, method: str, params: bytes) -> asyncio.Future[Answer]:
-    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-    future.set_result(Answer(error=error_object(-32601, f"Nobody can be asked {method!r}.")))
-    return future
+from trunkline.upstream.connection import nobody_asked
 
 
 @dataclass(frozen=True)
 class Edge:
     """What whoever serves callers does for the relay."""
 
-    ask_session: Callable[[str, str, bytes], asyncio.Future[Answer]] = _nobody
+    ask_session: Callable[[str, str, bytes], asyncio.Future[Answer]] = nobody_asked
     """Asks the caller of a session what a server asks outside a call."""
     open_page: OpenPage | None = None
     """Lets a person answer what must not pass the caller."""

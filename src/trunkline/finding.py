@@ -12,7 +12,7 @@ from trunkline.control.search import Found, ToolSearch
 from trunkline.identity import Scope
 from trunkline.model import Call, Snapshot
 from trunkline.tasks import Tasks
-from trunkline.upstream.connection_key import askable
+from trunkline.upstream.connection_key import can_be_asked
 
 
 class Finding:
@@ -33,8 +33,9 @@ class Finding:
         self, call: Call, query: str, snapshot: Snapshot, limit: int, strategy: SearchStrategy | None = None
     ) -> list[Found]:
         """The same for whoever makes a call."""
-        can_be_asked = askable(call.caller.capabilities) != b"{}"
-        return await self.find(query, snapshot, call.scope, limit=limit, askable=can_be_asked, strategy=strategy)
+        return await self.find(
+            query, snapshot, call.scope, limit=limit, askable=can_be_asked(call.caller), strategy=strategy
+        )
 
     async def keep_index(self) -> None:
         """Have tools ready to be found before anybody searches, for as long as some profile searches; run as a task."""

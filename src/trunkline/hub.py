@@ -125,6 +125,7 @@ class Hub:
         _check_types(PROGRAM, {}, timeout)
         if not isinstance(code, str):  # pyright: ignore[reportUnnecessaryIsInstance] - whatever callers pass
             raise InvalidArgumentsError("A program is a text.", hint="Read the file before you run it.")
+        self.relay.programs.check_length(code)
         scope = await self.relay.scope_of(user, thread)
         caller = self._local.caller()
         call = Call("tools/call", PROGRAM, {"arguments": encode({"code": code})}, scope=scope, caller=caller)

@@ -32,6 +32,8 @@ class Overrides:
     """Seconds that a call may go without a sign of life."""
     limits: tuple[tuple[str, float], ...] = ()
     """What the thread may use, by the names of `[limits]`."""
+    expose: str = ""
+    """How tools are shown, in the words of `[gateway] expose`; empty as the profile has it."""
 
 
 NO_OVERRIDES = Overrides()

@@ -316,6 +316,11 @@ class Snapshot:
         """Resources that a tool points to and no list shows: the pages of MCP Apps."""
         return {page: entry for offer in self.offers.values() for page, entry in offer.pages.items()}
 
+    @cached_property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of all tools, in the order of the alphabet."""
+        return tuple(sorted(self.tools))
+
     @property
     def missing(self) -> str:
         """Whose things are not listed, or may not work, in words; empty when every server is there."""

@@ -19,12 +19,12 @@ from trunkline.storage.store import Change, Store
 from trunkline.tasks import Tasks
 from trunkline.telemetry.audit import Audit, audit_folder
 from trunkline.telemetry.metrics import Counts
-from trunkline.telemetry.past import AT_ONCE, PastCalls, Wanted
+from trunkline.telemetry.past import AT_ONCE, CallFilter, PastCalls
 from trunkline.telemetry.record import CallRecord, Reader, Records
 from trunkline.telemetry.savings import Savings
 from trunkline.telemetry.series import Series
 from trunkline.telemetry.traces import Traces, open_traces
-from trunkline.telemetry.usage import By, Usage
+from trunkline.telemetry.usage import By, Usage, UsageTold
 from trunkline.tenancy.tenancy import Tenancy
 
 log = logging.getLogger("trunkline")
@@ -112,11 +112,10 @@ class Recording:
     def _remember(self, ended: Sequence[CallRecord]) -> None:
         if self._tenancy is not None and self._tenancy.is_open:
             self.past.keep_all()
-            self.usage.keep_all()
         self.past.read(ended)
         self.usage.read(ended)
 
-    async def calls(self, wanted: Wanted, limit: int) -> list[CallRecord]:
+    async def calls(self, wanted: CallFilter, limit: int) -> list[CallRecord]:
         """Calls that run and calls that ended, the latest first."""
         self.records.drain()
         live = [one for one in self.records.running() if wanted.has(one)] if not wanted.before else []
@@ -130,10 +129,10 @@ class Recording:
         live = next((one for one in self.records.running() if one.id == id), None)
         return live or await self.past.find(id, await self.store())
 
-    async def used(self, by: By, person: str | None) -> list[dict[str, Any]]:
+    async def used(self, by: By, person: str | None, limit: int) -> UsageTold:
         """What calls used, by whom or by what."""
         self.records.drain()
-        return await self.usage.told(by, person, await self.store())
+        return await self.usage.told(by, person, await self.store(), limit)
 
     async def store(self) -> Store | None:
         """The store, where one is open."""

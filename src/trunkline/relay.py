@@ -22,7 +22,7 @@ from trunkline.call.stages.cache import CacheStage
 from trunkline.call.stages.elicit import ElicitStage
 from trunkline.call.stages.entry import EntryStage
 from trunkline.call.stages.limits import LimitStage
-from trunkline.call.stages.middleware import MiddlewareStage, result_of
+from trunkline.call.stages.middleware import MiddlewareStage, outcome_of
 from trunkline.call.stages.results import ResultsStage
 from trunkline.call.stages.route import RouteStage
 from trunkline.call.stages.send import SendStage
@@ -65,7 +65,6 @@ from trunkline.upstream.connection_key import ConnectionKey
 from trunkline.upstream.exchange import Exchange
 from trunkline.upstream.local import Mounted
 from trunkline.upstream.pool import Pool, PoolEvents, open_pool
-from trunkline.wire.members import decode_object
 from trunkline.wire.questions import not_asked, read_input_required
 from trunkline.wire.seal import Seal
 
@@ -121,7 +120,7 @@ class Relay:
         """What callers were spared who search."""
         self.recording = Recording(config, self.savings, watched=edge.watched)
         """What is known of calls that run, and of those that ended."""
-        self.programs = Programs(lambda: self.config, self.outcome, callers, tenancy, tasks, self.savings)
+        self.programs = Programs(lambda: self.config, self, callers, tenancy, tasks, self.savings)
         """Runs programs over tools."""
         self._cache: CacheStage | None = None
         self.results = KeptResults(config.home)
@@ -175,10 +174,7 @@ class Relay:
             reply = await self.resume(call, reply.parked, refused)
         if reply.modern and read_input_required(reply.result) is not None:
             raise ServerRefusedError(f"Tool {call.name!r} asks a question, and nobody is there to answer.", code=-32603)
-        if reply.error:
-            error = decode_object(reply.error)
-            raise ServerRefusedError(str(error.get("message", "")), code=error.get("code", 0), data=error.get("data"))
-        return result_of(reply.result)
+        return outcome_of(reply)
 
     async def resume(self, call: Call, parked: Parked, answers: Mapping[str, Answer]) -> Reply:
         """Give a call that asked something its answers."""
@@ -294,7 +290,7 @@ class Relay:
         self.config = config
         self.finding.configure()
         self.recording.configure(config)
-        came = self._fleet.enlist(wanted)
+        came = await self._fleet.enlist(wanted)
         self._join()
         self._views.configure(config)
         self.limiter.configure(config.limits)
@@ -382,9 +378,8 @@ class Relay:
         """What the pool tells us."""
         idle = lambda: self.config.gateway.session_idle  # noqa: E731
         quota = self._fleet.quota(self.limiter.connections, self.limiter.no_connection)
-        ask, forget = self._edge.ask_session, self._own_lists.forget
-        came = self._fleet.downloading, idle, forget, quota, self.recording.process_started
-        return PoolEvents(self._hear, self._woke, ask, *came)
+        came = self._fleet.downloading, idle, self._own_lists.forget, quota, self.recording.process_started
+        return PoolEvents(self._hear, self._woke, self._edge.ask_session, *came)
 
     def attach(self, pool: Pool) -> None:
         """Calls go to the servers of this pool."""
@@ -396,6 +391,7 @@ class Relay:
         """Run what was registered, and hear of what is registered from now on."""
         self.tenancy.on_change(self._tenancy_changed)
         self.tenancy.people.on_change(self._admissions_changed)
+        self.tenancy.sign_ins.replaced = lambda server: self._cache and self._cache.forget(server)
         self._tasks.start(self.limiter.keep(self.tenancy.store, lambda: self.tenancy.is_open), name="limits")
         self._tasks.start(self.results.sweep(), name="results that were left")
         self._tasks.start(self.tenants.sweep(self._edge.is_present), name="users who left")

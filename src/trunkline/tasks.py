@@ -15,6 +15,8 @@ log = logging.getLogger("trunkline")
 
 _SLICE = 0.005
 """Seconds of work after which others have their turn."""
+LARGE = 2**20
+"""Bytes of JSON that take some milliseconds to be gone through."""
 
 
 class Tasks:
@@ -47,6 +49,12 @@ class Tasks:
             await asyncio.wait(running, timeout=1.0)
 
 
+def drop_outcome(task: asyncio.Future[Any]) -> None:
+    """Called when a task is done whose outcome nobody may want: asyncio complains of errors that nobody looked at."""
+    if not task.cancelled():
+        task.exception()
+
+
 def is_cancelled() -> bool:
     """Whether somebody cancelled the running task: else a cancellation that it meets is that of what it waits for."""
     task = asyncio.current_task()
@@ -70,3 +78,9 @@ async def in_slices(steps: Iterable[object]) -> None:
         if time.monotonic() > until:
             await asyncio.sleep(0)
             until = time.monotonic() + _SLICE
+
+
+async def pause_after(text: bytes) -> None:
+    """Let others have their turn where a text is so large that reading it once takes as long as a slice."""
+    if len(text) > LARGE:
+        await asyncio.sleep(0)

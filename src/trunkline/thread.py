@@ -140,7 +140,7 @@ class HubThread:
                 continue
 
 
-_OVERRIDES = ("search_strategy", "disable_tool_search", "disable_programmatic_calling", "timeout", "limits")
+_OVERRIDES = ("search_strategy", "disable_tool_search", "disable_programmatic_calling", "timeout", "limits", "expose")
 
 
 def _enabled(thread: Thread, name: str) -> Thread:

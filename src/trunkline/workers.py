@@ -69,8 +69,11 @@ class Workers:
 _workers = Workers(MOST)
 
 
-def in_thread(function: Callable[[], Any]) -> asyncio.Future[Any]:
-    """Have a function called in a thread; what it returns, or raises, is the future's."""
+def in_thread(function: Callable[[], Any], *, always: bool = False) -> asyncio.Future[Any]:
+    """Have a function called in a thread; what it returns, or raises, is the future's.
+
+    If nobody waits any more by the time that a thread is free, it is called only `always`.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
@@ -84,7 +87,7 @@ def in_thread(function: Callable[[], Any]) -> asyncio.Future[Any]:
             future.set_result(result)
 
     def job() -> None:
-        if future.cancelled():
+        if future.cancelled() and not always:
             return
         result, error = None, None
         try:

@@ -28,7 +28,7 @@ from trunkline.authoring.capabilities import Kind
 from trunkline.authoring.content import error_text, plain_json
 from trunkline.authoring.context import LogMessage, Notice
 from trunkline.authoring.questions import ELICIT, ROOTS, SAMPLE, Question
-from trunkline.authoring.runs import Asked, Run, Waiting
+from trunkline.authoring.runs import Asked, Run, WaitingRuns
 from trunkline.authoring.server import MCPServerBase
 from trunkline.authoring.sessions import Context, News, Sessions, is_modern, wants_log
 from trunkline.errors import InvalidArgumentsError, RefusedError, ServerRefusedError, TrunklineError, UnknownNameError
@@ -65,7 +65,7 @@ class Protocol:
         self._server = server
         self._capabilities = server.capabilities
         self._sessions = Sessions()
-        self._waiting = Waiting(server.config.max_waiting)
+        self._waiting = WaitingRuns(server.config.max_waiting)
         self._tasks = Tasks()
         self._bus = News()
         self._listening = ListenHandler(self._bus)

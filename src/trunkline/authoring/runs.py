@@ -95,7 +95,7 @@ class Run:
         return {key: read_answer(question, one) for (key, question), one in zip(questions.items(), said, strict=True)}
 
 
-class Waiting:
+class WaitingRuns:
     """Runs that wait for their caller's next request; nobody finds one twice."""
 
     def __init__(self, most: int) -> None:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from trunkline.config.options import RouterSection
 from trunkline.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -103,21 +104,21 @@ OUT = frozenset({Phase.EJECTED, Phase.HALF_OPEN, Phase.PROBING})
 
 @dataclass(frozen=True, slots=True)
 class HealthOptions:
-    """When a server is ejected, for how long, and how it comes back."""
+    """When a server is ejected, for how long, and how it comes back; what `[router]` says too has its default there."""
 
-    consecutive_errors: int = 5
+    consecutive_errors: int = RouterSection.eject_after
     """Failures in a row that eject; 0 switches passive health off."""
-    error_rate: float = 0.5
+    error_rate: float = RouterSection.eject_error_rate
     """Share of failures within the window that ejects."""
     min_calls: int = 10
     """Calls within the window below which the rate says nothing."""
     window: float = 30.0
     """Seconds that the rate looks back."""
-    ejection: float = 30.0
+    ejection: float = RouterSection.eject_seconds
     """Seconds of the first ejection; each further one in close succession doubles it."""
     max_ejection: float = 300.0
     """Seconds that an ejection lasts at most. A server that stayed well this long starts afresh."""
-    slow_start: float = 30.0
+    slow_start: float = RouterSection.slow_start
     """Seconds in which a server that came back grows to its full share; 0 gives it at once."""
     max_ejected: float = 0.5
     """Share of the members that may be out at the same time; one always stays."""

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, cast
 from trunkline.errors import ServerRefusedError, TrunklineError, UpstreamError
 from trunkline.events import Event
 from trunkline.foreign import Raised, attempt_now
+from trunkline.untrusted import as_object
 
 log = logging.getLogger("trunkline")
 
@@ -153,10 +154,10 @@ def read_results(results: object, requests: Sequence[BatchRequest]) -> list[Batc
 def _result(given: object, place: int, request: BatchRequest) -> BatchResult:
     if isinstance(given, BatchResult):
         return given
-    said: Mapping[str, Any] = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+    said = as_object(given)
     if isinstance(said.get("success"), bool):
         return BatchResult(said["success"], said.get("result"), said.get("error"))
-    what = "no result" if given is None else type(cast("object", given)).__name__
+    what = "no result" if given is None else type(given).__name__
     error = UpstreamError(f"The batch executor returned {what} for request {place} ({request}).", hint=_CONTRACT)
     return BatchResult(success=False, error=error)
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from trunkline.call.result_cache import result_key
 from trunkline.call.single_flight import SingleFlight
 from trunkline.model import Call, Reply
-from trunkline.upstream.pool import askable
+from trunkline.upstream.connection_key import can_be_asked
 from trunkline.wire.members import is_object, read_members
 from trunkline.wire.meta import PREFIX
 
@@ -25,7 +25,7 @@ def sameness(call: Call, server: str) -> str:
         return ""
     name = call.entry.name if call.entry is not None else call.name
     # A session that has a connection of its own may be told what others are not.
-    session = call.scope.session if askable(call.caller.capabilities) != b"{}" else ""
+    session = call.scope.session if can_be_asked(call.caller) else ""
     tenant = f"{call.scope.app} {call.scope.person} {session}"
     return result_key(f"{call.method} {name}", params.get("arguments", b"{}"), server=server, tenant=tenant)
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 from trunkline.model import Entry, Snapshot
 from trunkline.tools.names import closest
 from trunkline.tools.tokens import estimated
+from trunkline.untrusted import as_object
 from trunkline.wire.members import decode_bounded
 
 MOST_DEPTH = 4
@@ -111,11 +112,11 @@ def checked_stub(entry: Entry, name: str) -> str:
 
 
 def _arguments(definition: Mapping[str, Any], *, checked: bool = False) -> str:
-    schema = _object(definition.get("inputSchema"))
+    schema = as_object(definition.get("inputSchema"))
     types = _Types(schema, inline=not checked)
     needed = schema.get("required")
     required = set(map(str, cast("list[Any]", needed))) if isinstance(needed, list) else set[str]()
-    properties = _object(schema.get("properties"))
+    properties = as_object(schema.get("properties"))
     ordered = [*(one for one in properties if one in required), *(one for one in properties if one not in required)]
     shown = [
         f"{name}: {types.of(properties[name])}{'' if name in required else ' = ...'}"
@@ -131,13 +132,13 @@ def _arguments(definition: Mapping[str, Any], *, checked: bool = False) -> str:
 
 
 def _given(definition: Mapping[str, Any]) -> str:
-    schema = _object(definition.get("outputSchema"))
+    schema = as_object(definition.get("outputSchema"))
     return _Types(schema, inline=True).of(schema) if schema else "Any"
 
 
 def _meanings(definition: Mapping[str, Any]) -> Iterator[str]:
-    for name, schema in _object(_object(definition.get("inputSchema")).get("properties")).items():
-        meaning = _object(schema).get("description")
+    for name, schema in as_object(as_object(definition.get("inputSchema")).get("properties")).items():
+        meaning = as_object(schema).get("description")
         if isinstance(meaning, str) and meaning.strip():
             yield f"{name}: {_words(meaning, _LONGEST_LINE)}"
 
@@ -149,7 +150,7 @@ class _Types:
         self._root, self._inline = root, inline
 
     def of(self, schema: Any, depth: int = 0) -> str:
-        found = self._resolved(_object(schema))
+        found = self._resolved(as_object(schema))
         if depth > MOST_DEPTH or not found:
             return "Any"
         if "const" in found:
@@ -171,7 +172,7 @@ class _Types:
         if kind == "array":
             inner = self.of(schema.get("items"), depth + 1)
             return f"list[{inner}]" if inner != "Any" else "list"
-        properties = _object(schema.get("properties"))
+        properties = as_object(schema.get("properties"))
         if self._inline and properties and kind in ("object", None) and depth < MOST_DEPTH:
             shown = [f"{_quoted(name)}: {self.of(one, depth + 1)}" for name, one in properties.items()]
             more = ["..."] if len(shown) > MOST_MEMBERS else []
@@ -185,8 +186,8 @@ class _Types:
                 return schema
             found: Any = self._root
             for part in reference[2:].split("/"):
-                found = _object(found).get(part.replace("~1", "/").replace("~0", "~"))
-            schema = _object(found)
+                found = as_object(found).get(part.replace("~1", "/").replace("~0", "~"))
+            schema = as_object(found)
         return {}
 
 
@@ -210,7 +211,3 @@ def _words(text: str, most: int) -> str:
     """A text in one line, cut at a word, that cannot end a docstring."""
     line = " ".join(text.replace('"""', "'''").replace("\\", "/").split())
     return line if len(line) <= most else line[:most].rsplit(" ", 1)[0] + " ..."
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

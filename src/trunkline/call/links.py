@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, cast
+from typing import Any
 
 from trunkline.identity import Scope
 from trunkline.model import Entry, Snapshot
+from trunkline.untrusted import as_list, as_object
 from trunkline.wire.members import decode_bounded
 
 MOST_SCOPES = 1000
 MOST_LINKS = 500
 """Links that are remembered for each scope; the oldest are forgotten."""
 LONGEST = 4096
-
-_MARKS = (b'"resource_link"', b'"resource"')
 
 
 class Links:
@@ -25,7 +24,7 @@ class Links:
 
     def remember(self, scope: Scope, unit: str, server: str, result: bytes) -> None:
         """Take note of the links in an answer: `unit` is what is shown as one server, `server` who answered."""
-        if not any(mark in result for mark in _MARKS):
+        if b'"resource_link"' not in result and b'"resource"' not in result:
             return
         links = _links(decode_bounded(result))
         if not links:
@@ -56,21 +55,13 @@ class Links:
 
 def _links(result: dict[str, Any]) -> list[str]:
     """The addresses in the contents of a tool's answer, of a prompt's messages, and of links in a resource."""
-    messages: list[Any] = [*_list(result.get("content")), *_list(result.get("contents"))]
-    messages += [one.get("content") for one in map(_object, _list(result.get("messages")))]
-    blocks = [block for one in messages for block in (_list(one) or [one])]
+    messages: list[Any] = [*as_list(result.get("content")), *as_list(result.get("contents"))]
+    messages += [one.get("content") for one in map(as_object, as_list(result.get("messages")))]
+    blocks = [block for one in messages for block in (as_list(one) or [one])]
     found: list[str] = []
-    for block in map(_object, blocks):
+    for block in map(as_object, blocks):
         if block.get("type") == "resource_link":
             found.append(str(block.get("uri", "")))
         elif block.get("type") == "resource":
-            found.append(str(_object(block.get("resource")).get("uri", "")))
+            found.append(str(as_object(block.get("resource")).get("uri", "")))
     return [uri for uri in found if 0 < len(uri) <= LONGEST]
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from trunkline.model import Call, Reply
+from trunkline.wire.members import encode, write_members
 
 Handler = Callable[[Call], Awaitable[Reply]]
 Stage = Callable[[Call, Handler], Awaitable[Reply]]
@@ -15,6 +16,12 @@ REPEATABLE = frozenset(
     ("resources/read", "prompts/get", "completion/complete", "resources/templates/list", "tasks/get")
 )
 """Methods that change nothing, whatever the server says of itself."""
+
+
+def failed(text: str) -> Reply:
+    """A tool of our own that could not do what it was asked for, as a server's would say it."""
+    content = encode([{"type": "text", "text": text}])
+    return Reply(result=write_members({"resultType": b'"complete"', "content": content, "isError": b"true"}))
 
 
 def join(stages: Sequence[Stage]) -> Handler:

@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -50,6 +49,11 @@ class Admin:
             told = await self.ask("GET", noun, limit=PAGE, cursor=told["cursor"], **query)
             found += told[noun]
         return found
+
+    async def all_of(self, noun: str, user: str | None) -> list[Json]:
+        """The same of one user, who is there."""
+        await self.check_user(user)
+        return await self.all(noun, user=user)
 
     async def servers(self, user: str) -> list[Json]:
         """The servers that were registered for a user, or for everybody."""
@@ -136,14 +140,14 @@ class _Stored:
         return msgspec.to_builtins(given.body) or {}
 
     async def _known(self, user: str) -> Any:
-        from trunkline.gateway.api.people import Known
+        from trunkline.gateway.api.people import KnownNames
         from trunkline.identity import unit_name
 
         if self._elsewhere:
-            return Known()
+            return KnownNames()
         registered = [one for owner in ("", user) for one in await self._tenancy.servers.of(owner)]
         names = {unit_name(one.spec.name) for one in registered}
-        return Known(self._config.profiles, {*self._config.servers, *self._config.groups, *names})
+        return KnownNames(self._config.profiles, {*self._config.servers, *self._config.groups, *names})
 
     async def _servers(self, ask: Any) -> Any:
         from trunkline.gateway.api.routes import Given
@@ -209,8 +213,3 @@ def changed_limits(before: Mapping[str, float], wanted: list[tuple[str, float | 
 def shown_limits(limits: Mapping[str, float]) -> str:
     """Limits for people."""
     return ", ".join(f"{name}={most:g}" for name, most in limits.items())
-
-
-def shown_time(seconds: float | None) -> str:
-    """A moment for people, by their own clock."""
-    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M") if seconds else ""

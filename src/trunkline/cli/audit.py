@@ -15,11 +15,11 @@ import msgspec
 from trunkline.cli.console import print_json
 from trunkline.cli.main import FAILED, OK, Commands
 from trunkline.cli.open import config_file
-from trunkline.clients.secret import printable
 from trunkline.config.reading import load
 from trunkline.errors import NotFoundError
 from trunkline.telemetry.audit import audit_folder
 from trunkline.telemetry.audit_chain import entries, files_in, latest, verify
+from trunkline.untrusted import printable
 
 INTERVAL = 0.3
 
@@ -107,11 +107,11 @@ def _coming(folder: Path, seen: int) -> Iterator[dict[str, Any]]:
 def _write(lines: Iterable[dict[str, Any]], format: str) -> None:
     """Lines for people, or for programs as they stand in the files, one on each line."""
     for line in lines:
-        text = _told(line) if format == "table" else msgspec.json.encode(line).decode()
+        text = _in_words(line) if format == "table" else msgspec.json.encode(line).decode()
         print(text, flush=True)
 
 
-def _told(line: dict[str, Any]) -> str:
+def _in_words(line: dict[str, Any]) -> str:
     who = line.get("who", {})
     whose = who.get("user") or who.get("role") or "-"
     rest = {key: value for key, value in line.items() if key not in _APART and value != ""}

@@ -15,18 +15,19 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from trunkline.cli.console import agrees, can_ask, print_json, print_table, say
+from trunkline.cli.console import agrees, can_ask, print_json, print_list, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file
 from trunkline.cli.sign_in import offer_sign_ins
 from trunkline.clients.client import CLIENTS, Around, Client, Place, here, places, target
-from trunkline.clients.connection import Change, address_of, difference, gateway_url, own_entry, plan, taken_back
+from trunkline.clients.connection import FileChange, address_of, difference, gateway_url, own_entry, plan, taken_back
 from trunkline.clients.document import Document
 from trunkline.clients.file import Backup, backups, changed_since, check_writable, look, restore, settle, write
-from trunkline.clients.secret import may_need_sign_in, printable
+from trunkline.clients.secret import may_need_sign_in
 from trunkline.config.options import Config, default_home
 from trunkline.config.reading import load, read_document, user_file
 from trunkline.errors import ConfigError
+from trunkline.untrusted import printable
 
 CONNECT_EXAMPLES = """examples:
   trunkline connect cursor               shows what would change, and asks
@@ -105,7 +106,7 @@ def program_of(own: Ours, url: str) -> dict[str, Any]:
     return {"command": words[0], "args": words[1:], **({"env": {"TRUNKLINE_HOME": home}} if home else {})}
 
 
-def _carry_out(options: argparse.Namespace, own: Ours, client: Client, change: Change) -> int:
+def _carry_out(options: argparse.Namespace, own: Ours, client: Client, change: FileChange) -> int:
     path = change.original.path
     if not change.needed:
         _done(options, {"client": client.name, "file": str(path), "changed": False})
@@ -174,15 +175,13 @@ def _list(options: argparse.Namespace, own: Ours, around: Around) -> int:
         for place, there in found:
             if there or place is found[0][0]:
                 rows.append({"client": client, "file": str(place.path), "found": there, **_state(place, there, own)})
-    if options.format == "json":
-        print_json({"clients": rows})
-    elif options.format == "compact":
-        print("\n".join(f"{row['client']} {row['file']}" for row in rows if row["url"]))
-    else:
-        cells = [
-            [row["client"], "yes" if row["found"] else "no", _connected(row), printable(row["file"])] for row in rows
-        ]
-        print_table(("client", "found", "connected", "where"), cells)
+    print_list(
+        options.format,
+        {"clients": rows},
+        [f"{row['client']} {row['file']}" for row in rows if row["url"]],
+        ("client", "found", "connected", "where"),
+        [[row["client"], "yes" if row["found"] else "no", _connected(row), row["file"]] for row in rows],
+    )
     return 0
 
 

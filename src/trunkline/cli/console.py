@@ -6,17 +6,20 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from trunkline.cli.main import as_typed
+from trunkline.cli.screen import columns_of, fit, pad
 from trunkline.errors import TrunklineError
-from trunkline.model import State
 from trunkline.telemetry.logs import is_json
 
 log = logging.getLogger("trunkline")
 
-MARKS = {State.READY: "●", State.DEGRADED: "◐", State.STARTING: "○", State.STOPPED: "·"}
+
+_WIDEST = 10_000
+"""Columns of a line where nothing says how many there are."""
 
 
 def print_json(value: Any) -> None:
@@ -25,20 +28,57 @@ def print_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    """A line for each thing, and nothing where there is none."""
+    for line in lines:
+        print(line)
+
+
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns as wide as needed; on a terminal the last one is cut at the edge."""
     if not rows:
         return
-    widths = [max(len(row[at]) for row in [heads, *rows]) for at in range(len(heads))]
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
-    for row in [[head.upper() for head in heads], *rows]:
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        print(line if len(line) <= room else line[: room - 1] + "…")
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDEST
+    lines = [[fit(cell, _WIDEST) for cell in row] for row in ([head.upper() for head in heads], *rows)]
+    widths = [max(map(columns_of, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        print(fit("  ".join(map(pad, line, widths)).rstrip(), room))
+
+
+def print_list(
+    form: str,
+    document: Any,
+    lines: Iterable[str],
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    empty: str = "",
+) -> None:
+    """What a command lists: as JSON, a line for each thing, or a table; `empty` tells a person that there is none."""
+    if form == "json":
+        print_json(document)
+    elif form == "compact":
+        print_lines(lines)
+    else:
+        print_table(heads, rows)
+        if empty and not rows:
+            say(empty)
 
 
 def first_line(text: str) -> str:
     """The beginning of a description."""
     return " ".join(text.strip().partition("\n")[0].split())
+
+
+def shown_time(seconds: float | None) -> str:
+    """A moment for people, by their own clock; empty for none."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds else ""
+
+
+def exact_time(seconds: float) -> str:
+    """A moment for programs too, by the clock here; empty for none."""
+    zone = time.strftime("%z", time.localtime(seconds))
+    return time.strftime(f"%Y-%m-%dT%H:%M:%S{zone[:3]}:{zone[3:]}", time.localtime(seconds)) if seconds else ""
 
 
 def counted(number: int, noun: str, many: str = "") -> str:

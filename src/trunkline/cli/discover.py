@@ -9,16 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from trunkline.cli.console import MARKS, counted, first_line, print_json, say
+from trunkline.cli.console import counted, exact_time, first_line, print_json, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import check_server, config_to_look_at, hint_to_begin, only, opened, run
-from trunkline.cli.show import WELL, add_timeout
+from trunkline.cli.show import MARKS, WELL, add_timeout
 from trunkline.cli.tools import known_of
-from trunkline.clients.secret import printable
 from trunkline.config.options import Config
 from trunkline.config.server import ServerSpec
 from trunkline.config.tenancy import DiscoverySection
@@ -28,6 +26,7 @@ from trunkline.model import Kind, Listing, ServerView
 from trunkline.storage.files import try_replace_file
 from trunkline.tools.annotations import get_annotation_summary, get_tool_safety_level
 from trunkline.tools.infer import Inference, infer
+from trunkline.untrusted import printable
 from trunkline.wire.members import decode_object
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ def _discover(options: argparse.Namespace) -> int:
 def _look_at_services(options: argparse.Namespace) -> int:
     """Show what an endpoint offers, or take one of it in, with whoever has the registered servers."""
     from trunkline.cli.admin import Admin, administer
-    from trunkline.gateway.api.discovery import told
+    from trunkline.gateway.api.discovery import shown_service
     from trunkline.install.services import ServiceDirectory
     from trunkline.tenancy.servers import Registration
 
@@ -149,7 +148,7 @@ def _look_at_services(options: argparse.Namespace) -> int:
         services = ServiceDirectory(lambda: config, kept, lambda: {*config.servers, *config.groups}, put)
         await admin.check_user(options.user)
         made = await services.register(options.register, options.user) if options.register else None
-        return [told(one) for one in await services.offered(options.user)], made is not None
+        return [shown_service(one) for one in await services.offered(options.user)], made is not None
 
     offered, made = administer(options, ask)
     if options.register:
@@ -221,7 +220,7 @@ def _described(one: Discovered, *, infers: bool) -> dict[str, Any]:
     told: dict[str, Any] = {"name": one.view.name, "state": one.view.state.value, "reason": one.view.reason}
     if not one.reached:
         return told
-    told["since"] = datetime.fromtimestamp(one.since).astimezone().isoformat(timespec="seconds") if one.since else ""
+    told["since"] = exact_time(one.since)
     told["tools"] = [
         _described_tool(tool, one.news.get(str(tool.get("name", ""))), infers) for tool in one.offers(Kind.TOOL)
     ]

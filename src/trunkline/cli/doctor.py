@@ -12,10 +12,10 @@ from trunkline.cli.console import agrees, can_ask, print_json, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file, run
 from trunkline.clients.client import here
-from trunkline.clients.secret import printable
 from trunkline.doctor.diagnosis import Case, Diagnosis, diagnose
 from trunkline.doctor.finding import Finding, Severity, apply
 from trunkline.errors import ConfigError
+from trunkline.untrusted import printable
 
 EXAMPLES = """examples:
   trunkline doctor                   everything: the configuration, every server, the gateway, our own files

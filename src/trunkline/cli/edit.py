@@ -15,10 +15,11 @@ from typing import Any
 from trunkline.cli.console import agrees, can_ask, print_json, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file, run
-from trunkline.clients.secret import holds_secret, printable
+from trunkline.clients.secret import holds_secret
 from trunkline.config.file import read_file, servers_of, write_file
 from trunkline.config.reading import parse, user_file
 from trunkline.errors import ConfigError, TrunklineError
+from trunkline.untrusted import printable
 
 _SAID = ("command", "args", "url", "env", "headers", "cwd", "transport")
 

@@ -18,12 +18,11 @@ from trunkline.cli.sign_in import offer_sign_ins
 from trunkline.cli.tokens import Cost, Weight, weigh
 from trunkline.clients.client import CLIENTS, here
 from trunkline.clients.secret import (
-    Moved,
+    MovedSecret,
     holds_secret,
     is_private,
     may_need_sign_in,
     move,
-    printable,
     secrets_of,
     shown_command,
 )
@@ -44,6 +43,7 @@ from trunkline.config.secrets import Secrets
 from trunkline.config.server import ServerSpec
 from trunkline.errors import ConfigError
 from trunkline.tools.tokens import HINT
+from trunkline.untrusted import printable
 
 EXAMPLES = """examples:
   trunkline import                       every client, for this user and this folder
@@ -84,7 +84,7 @@ class Written:
     """What was done."""
 
     names: tuple[str, ...] = ()
-    moved: tuple[Moved, ...] = ()
+    moved: tuple[MovedSecret, ...] = ()
     """Secrets that are in variables, or among our own, by name."""
     kept: tuple[tuple[str, str], ...] = ()
     """Secrets that are in our file now: server and key."""
@@ -186,7 +186,7 @@ def _write(options: argparse.Namespace, own: Ours, report: Report) -> Written | 
         return None
     specs: dict[str, Mapping[str, Any]] = {candidate.name: candidate.spec for candidate in picked}
     secrets = [(name, key) for name, spec in specs.items() for _, key in secrets_of(spec)]
-    moved: list[Moved] = []
+    moved: list[MovedSecret] = []
     if options.secrets != "keep":
         vault, in_variables = Secrets(own.config.home), options.secrets == "env"
         made, moved = move(specs, into_variables=in_variables, taken=vault.names())

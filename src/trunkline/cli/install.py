@@ -18,8 +18,7 @@ from trunkline.cli.main import Commands
 from trunkline.cli.manifest import Answers, check_reference, show_command
 from trunkline.cli.open import config_file, opened, run
 from trunkline.cli.registry import client_for, find_entry, is_from
-from trunkline.cli.secret import ask_secret, here
-from trunkline.clients.secret import printable
+from trunkline.cli.secret import ask_secret, home_secrets
 from trunkline.config.file import read_file, servers_of
 from trunkline.config.options import Config
 from trunkline.config.reading import load, user_file
@@ -31,6 +30,7 @@ from trunkline.install.marketplace.entry import RegistryEntry
 from trunkline.install.marketplace.install import Installer, table
 from trunkline.install.marketplace.server_json import SOURCE
 from trunkline.model import ServerView, State
+from trunkline.untrusted import printable
 
 _EXAMPLES = """examples:
   trunkline install filesystem ~/Documents ~/src
@@ -89,7 +89,7 @@ def _install(options: argparse.Namespace) -> int:
         say("Nothing was installed." if can_ask() else "Nobody can be asked here. Say --yes if you agree to it.")
         return 1
     for secret, value in answers.typed.items():
-        here().set(secret, value)
+        home_secrets().set(secret, value)
     put_server(path, name, table(spec), force=options.force)
     return _finish(options, spec, path, answers)
 
@@ -226,7 +226,7 @@ def _take_secret(variable: Variable, server: str, said: list[str] | None, answer
     if said:
         check_reference(variable, said[0], secret)
         answers.given[variable.name] = said
-    elif secret in here().names():
+    elif secret in home_secrets().names():
         answers.given[variable.name] = f"${{secret:{secret}}}"
     elif os.environ.get(variable.name):
         answers.given[variable.name] = f"${{env:{variable.name}}}"

@@ -12,7 +12,8 @@ from trunkline.gateway.local_api import PATIENCE
 from trunkline.model import Call, Entry
 from trunkline.upstream.connection import CLIENT_INFO
 from trunkline.upstream.event_stream import EventStream
-from trunkline.upstream.http1 import HttpClient, Response, request_bytes, split_url
+from trunkline.upstream.http1 import HttpClient, Response, request_bytes
+from trunkline.upstream.origin import split_url
 from trunkline.wire import meta
 from trunkline.wire.envelope import Message, read_message, write_request
 from trunkline.wire.era import MODERN_VERSIONS

@@ -26,10 +26,10 @@ from trunkline.cli.screen import (
     write_whole,
 )
 from trunkline.cli.top_view import counted, mark_of, tokens_saved
-from trunkline.clients.secret import printable
 from trunkline.control.supervisor import DOWNLOADING
 from trunkline.hub import Hub
 from trunkline.model import EMPTY_SNAPSHOT, Kind, ServerView, State
+from trunkline.untrusted import printable
 
 INTERVAL = 0.2
 MOST_STARTING = 6

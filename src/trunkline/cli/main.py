@@ -118,7 +118,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "top": ("top", "watch the running gateway: servers, calls, errors, tokens saved"),
     "usage": ("usage", "see what calls used: tokens and cost"),
     "audit": ("audit", "read the audit, and check that nobody changed it"),
-    "list": ("show", "list the configured servers; starts none"),
+    "list": ("configured", "list the configured servers; starts none"),
     "servers": ("show", "start the servers and show how they fare"),
     "tools": ("tools", "list the tools of all servers"),
     "discover": ("discover", "see what the servers offer, and what is new"),

@@ -11,8 +11,7 @@ from pathlib import Path
 from trunkline.cli.console import agrees, answer, can_ask, print_json, say
 from trunkline.cli.edit import put_server
 from trunkline.cli.open import config_file
-from trunkline.cli.secret import ask_secret, here
-from trunkline.clients.secret import printable
+from trunkline.cli.secret import ask_secret, home_secrets
 from trunkline.config.file import read_file, servers_of
 from trunkline.config.reading import user_file
 from trunkline.config.secrets import name_for
@@ -23,6 +22,7 @@ from trunkline.install.manifests.files import fetch_manifest, open_manifest
 from trunkline.install.manifests.launch import choose, notes, plan, questions
 from trunkline.install.manifests.manifest import Manifest, Variable
 from trunkline.install.marketplace.install import table
+from trunkline.untrusted import printable
 
 
 @dataclass
@@ -61,7 +61,7 @@ def add_manifest(options: argparse.Namespace) -> int:
             say("Nothing was added.")
             return 1
     for secret, value in answers.typed.items():
-        here().set(secret, value)
+        home_secrets().set(secret, value)
     put_server(path, name, table(spec), force=options.force)
     _report(options, name, path, spec, answers, manifest)
     return 0
@@ -89,7 +89,7 @@ def _introduce(manifest: Manifest, wanted: list[Variable]) -> None:
 def _ask(wanted: list[Variable], server: str, pairs: list[str], *, asks: bool) -> Answers:
     """Take what was given by --set, then ask for the rest; secrets become references."""
     answers = Answers(_given(pairs))
-    kept = here().names()
+    kept = home_secrets().names()
     for variable in wanted:
         said = answers.given.get(variable.name)
         if variable.secret:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from trunkline.config.options import Config
-from trunkline.config.reading import find_file, load
+from trunkline.config.reading import find_file, load, user_file
 from trunkline.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -48,10 +48,14 @@ def config_to_look_at(options: argparse.Namespace) -> Config:
 
 def _demo() -> Config | None:
     """The servers to play with, while a gateway has them."""
+    from trunkline.gateway.announcement import find_announcement
+
+    config = load(None, env=os.environ)
+    if find_announcement(config.home, user_file(os.environ)) is None:
+        return None
     from trunkline.cli.running import find_running
     from trunkline.cli.up import demo_config
 
-    config = load(None, env=os.environ)
     return demo_config(config) if find_running(config) is not None else None
 
 

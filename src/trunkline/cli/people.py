@@ -13,10 +13,9 @@ from trunkline.cli.admin import (
     limit_of,
     listed,
     shown_limits,
-    shown_time,
     with_store,
 )
-from trunkline.cli.console import agrees, can_ask, counted, print_json, print_table, say
+from trunkline.cli.console import agrees, can_ask, counted, print_json, print_list, say, shown_time
 from trunkline.cli.main import Commands
 from trunkline.errors import ConfigError, NotFoundError
 
@@ -135,16 +134,14 @@ def _set_user(options: argparse.Namespace) -> int:
 
 def _list_users(options: argparse.Namespace) -> int:
     users = administer(options, lambda admin: admin.all("users"))
-    if options.format == "json":
-        print_json({"users": users})
-    elif options.format == "compact":
-        for user in users:
-            print(user["name"])
-    else:
-        rows = [[one["name"], one["role"], shown_time(one["created"]), shown_limits(one["limits"])] for one in users]
-        print_table(("name", "role", "since", "limits"), rows)
-        if not users:
-            say("There are no users, so nobody needs a key. Add one: trunkline user add NAME")
+    print_list(
+        options.format,
+        {"users": users},
+        [one["name"] for one in users],
+        ("name", "role", "since", "limits"),
+        [[one["name"], one["role"], shown_time(one["created"]), shown_limits(one["limits"])] for one in users],
+        empty="There are no users, so nobody needs a key. Add one: trunkline user add NAME",
+    )
     return 0
 
 
@@ -198,21 +195,15 @@ def _create_key(options: argparse.Namespace) -> int:
 
 
 def _list_keys(options: argparse.Namespace) -> int:
-    async def look(admin: Admin) -> list[Json]:
-        await admin.check_user(options.user)
-        return await admin.all("keys", user=options.user)
-
-    keys = administer(options, look)
-    if options.format == "json":
-        print_json({"keys": keys})
-    elif options.format == "compact":
-        for key in keys:
-            print(key["id"])
-    else:
-        rows = [[key["id"], key["user"], key["name"], shown_time(key["expires"]) or "never", _may(key)] for key in keys]
-        print_table(("id", "user", "name", "ends", "may"), rows)
-        if not keys:
-            say("There are no keys. Make one: trunkline key create --user NAME")
+    keys = administer(options, lambda admin: admin.all_of("keys", options.user))
+    print_list(
+        options.format,
+        {"keys": keys},
+        [key["id"] for key in keys],
+        ("id", "user", "name", "ends", "may"),
+        [[key["id"], key["user"], key["name"], shown_time(key["expires"]) or "never", _may(key)] for key in keys],
+        empty="There are no keys. Make one: trunkline key create --user NAME",
+    )
     return 0
 
 

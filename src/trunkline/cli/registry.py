@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from trunkline.cli.console import first_line, print_json, print_table, say
+from trunkline.cli.console import first_line, print_json, print_list, print_table, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file, run
 from trunkline.config.options import Config
@@ -144,12 +144,11 @@ def _categories(options: argparse.Namespace) -> int:
     client = client_for(options)
     entries = run(client.get_all_entries)
     counts = Counter(word for entry in entries for word in entry.categories)
-    if options.format == "json":
-        print_json({"categories": [{"name": name, "servers": counts[name]} for name in sorted(counts)]})
-    elif options.format == "compact":
-        print("\n".join(sorted(counts)))
-    else:
-        print_table(("category", "servers"), [[name, str(counts[name])] for name in sorted(counts)])
+    names = sorted(counts)
+    document = {"categories": [{"name": name, "servers": counts[name]} for name in names]}
+    rows = [[name, str(counts[name])] for name in names]
+    print_list(options.format, document, names, ("category", "servers"), rows)
+    if options.format == "table":
         say(f"{len(counts)} categories. See one: trunkline registry list --category NAME")
     return 0
 

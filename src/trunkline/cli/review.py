@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from trunkline.cli.admin import Json
-from trunkline.cli.console import counted, print_json, say
+from trunkline.cli.console import counted, print_json, print_lines, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_to_look_at, run, running_gateway
-from trunkline.clients.secret import printable
 from trunkline.config.options import Config
 from trunkline.errors import ConfigError
+from trunkline.untrusted import printable
 
 DECISIONS = ("approve", "reject")
 
@@ -79,7 +79,7 @@ def _decide(config: Config, decision: str, server: str, names: list[str], option
     if options.format == "json":
         print_json(decided)
     elif options.format == "compact":
-        print("\n".join(map(printable, decided["names"])))
+        print_lines(map(printable, decided["names"]))
     else:
         what = "Agreed to" if decision == "approve" else "Rejected"
         say(f"{what} {', '.join(map(printable, decided['names']))} of {server}.")

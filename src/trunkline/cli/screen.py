@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TextIO
 
-from trunkline.clients.secret import printable
-from trunkline.model import State
+from trunkline.untrusted import printable
 
 CLEAR_BELOW = "\x1b[J"
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
-_COLOURS: Mapping[str, str] = {State.READY: "32", State.DEGRADED: "33", State.STARTING: "36", State.STOPPED: "90"}
+_COLOURS: Mapping[str, str] = {"ready": "32", "degraded": "33", "starting": "36", "stopped": "90"}
+"""By the state of a server; as words, so that who prints a table need not load what servers are."""
 
 
 def can_move(stream: TextIO, env: Mapping[str, str]) -> bool:

@@ -32,7 +32,7 @@ def add_commands(commands: Commands) -> None:
     remove.set_defaults(run=_remove)
 
 
-def here() -> Secrets:
+def home_secrets() -> Secrets:
     """The secrets of the home folder."""
     return Secrets(default_home(os.environ))
 
@@ -54,8 +54,8 @@ def ask_secret(prompt: str) -> str:
 
 def _set(options: argparse.Namespace) -> int:
     check_name(options.name)
-    where = here().set(options.name, ask_secret(f"Value of {options.name} (it is not shown): "))
-    place = "the system's keyring" if where == "keyring" else str(here().file)
+    where = home_secrets().set(options.name, ask_secret(f"Value of {options.name} (it is not shown): "))
+    place = "the system's keyring" if where == "keyring" else str(home_secrets().file)
     if options.format == "json":
         print_json({"set": options.name, "kept_in": where})
     else:
@@ -64,7 +64,7 @@ def _set(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    names = here().names()
+    names = home_secrets().names()
     if options.format == "json":
         print_json({"secrets": names})
     else:
@@ -76,7 +76,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _remove(options: argparse.Namespace) -> int:
-    if not here().remove(options.name):
+    if not home_secrets().remove(options.name):
         raise ConfigError(f"There is no secret {options.name!r}.", hint="See `trunkline secret list`.")
     if options.format == "json":
         print_json({"removed": options.name})

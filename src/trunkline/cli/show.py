@@ -1,22 +1,22 @@
-"""`trunkline list`, `servers`: which servers there are, and how they fare."""
+"""`trunkline servers`: how the servers fare."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from trunkline.cli.console import MARKS, counted, print_json, print_table, say
+from trunkline.cli.configured import held_back_in, print_held
+from trunkline.cli.console import counted, print_json, print_lines, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_to_look_at, hint_to_begin, run, running_gateway, started
 from trunkline.config.options import Config
 from trunkline.model import Kind, Listing, ServerView, State
-from trunkline.storage.files import STORE
 
 if TYPE_CHECKING:
     from trunkline.cli.running import Running
 
+MARKS = {State.READY: "●", State.DEGRADED: "◐", State.STARTING: "○", State.STOPPED: "·"}
 WELL = (State.READY, State.DEGRADED)
 STATUSES: dict[str, tuple[State, ...]] = {
     "all": tuple(State),
@@ -29,9 +29,7 @@ STATUSES: dict[str, tuple[State, ...]] = {
 
 
 def add_commands(commands: Commands) -> None:
-    """Add the commands that look at servers and change nothing."""
-    listing = commands.add("list", commands.formatted)
-    listing.set_defaults(run=_list)
+    """Add the command that looks at servers and changes nothing."""
     servers = commands.add("servers", commands.formatted)
     servers.add_argument(
         "--status", choices=tuple(STATUSES), metavar="STATE", help=f"only those in this state: {', '.join(STATUSES)}"
@@ -61,69 +59,6 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="to start (default: 30)")
 
 
-def _list(options: argparse.Namespace) -> int:
-    config = config_to_look_at(options)
-    held = _held(config)
-    rows = [
-        {
-            "name": spec.name,
-            "transport": spec.kind,
-            "address": spec.address,
-            "enabled": spec.enabled,
-            **({"problem": spec.problem} if spec.problem else {}),
-            **({"held": held[spec.name]} if spec.name in held else {}),
-        }
-        for spec in config.servers.values()
-    ]
-    if options.format == "json":
-        print_json({"source": str(config.source or ""), "servers": rows})
-    elif options.format == "compact":
-        print("\n".join(spec.name for spec in config.servers.values()))
-    else:
-        from trunkline.clients.secret import shown_command
-
-        cells = [
-            [
-                spec.name,
-                spec.kind,
-                "" if spec.enabled else "disabled",
-                spec.address if spec.url else shown_command(asdict(spec)),
-            ]
-            for spec in config.servers.values()
-        ]
-        print_table(("name", "transport", "", "starts or reaches"), cells)
-        where = (
-            f"{counted(len(rows), 'server')} in {config.source}." if config.source else "There is no configuration yet."
-        )
-        say(f"{where} {hint_to_begin(config)}".rstrip())
-        _print_held(held)
-    return 0
-
-
-def _held(config: Config) -> dict[str, dict[str, str]]:
-    """What is held back of each server, with why, as it was seen last."""
-    if not (config.store.url or (config.home / STORE).exists() or (config.home / "pins").is_dir()):
-        return {}  # nothing was ever agreed to, and whoever could tell takes long to load
-    from trunkline.control.pin_store import held_back
-    from trunkline.errors import StoreError
-
-    try:
-        return run(lambda: held_back(config.store, config.home, config.servers))
-    except StoreError as error:
-        say(f"What is held back cannot be known. {error}")
-        return {}
-
-
-def _print_held(held: dict[str, dict[str, str]]) -> None:
-    """What is held back, and what to do."""
-    from trunkline.clients.secret import printable
-
-    for server, names in held.items():
-        for name, why in names.items():
-            say(f"Held back: {printable(name)} of {server}: {printable(why)}.")
-        say(f"See trunkline review {server}")
-
-
 def _servers(options: argparse.Namespace) -> int:
     from trunkline.gateway.api.status import count
 
@@ -137,7 +72,7 @@ def _servers(options: argparse.Namespace) -> int:
         servers = [{**described(view, words.get(view.name, "")), **told.get(view.name, {})} for view in views]
         print_json({"servers": servers})
     elif options.format == "compact":
-        print("\n".join(f"{view.name} {view.state.value}" for view in views))
+        print_lines(f"{view.name} {view.state.value}" for view in views)
     else:
         for view in views:
             _print_server(view, words.get(view.name, ""), detailed=options.detailed)
@@ -148,7 +83,7 @@ def _servers(options: argparse.Namespace) -> int:
         well = sum(view.state in WELL for view in views)
         tools = counted(sum(count(view, Kind.TOOL) for view in views), "tool")
         say(f"{well} of {counted(len(views), 'server')} ready, {tools}. {hint_to_begin(config)}".rstrip())
-        _print_held(_held(config))
+        print_held(held_back_in(config))
     return 0
 
 

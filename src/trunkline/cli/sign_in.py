@@ -13,12 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from trunkline.cli.console import agrees, can_ask, print_json, print_table, say
+from trunkline.cli.console import agrees, can_ask, print_list, say, shown_time
 from trunkline.cli.main import OK, UNREACHABLE, Commands
 from trunkline.cli.open import config_to_look_at, only, run, running_gateway
-from trunkline.clients.secret import printable
 from trunkline.config.options import Config
 from trunkline.errors import AddressTakenError, NotFoundError, TrunklineError
+from trunkline.untrusted import printable
 from trunkline.workers import in_thread
 
 if TYPE_CHECKING:
@@ -124,16 +124,14 @@ def _connections(options: argparse.Namespace) -> int:
             return (await _ask(gateway, "GET", "connections", user=options.user))["connections"]
 
     found = run(look)
-    if options.format == "json":
-        print_json({"connections": found})
-    elif options.format == "compact":
-        for one in found:
-            print(one["server"])
-    else:
-        rows = [[one["server"], one["state"], one.get("account", ""), one["issuer"], _lasts(one)] for one in found]
-        print_table(("server", "state", "as", "at", "lasts"), rows)
-        if not found:
-            say("Nobody is signed in to a server. Sign in: `trunkline login SERVER`.")
+    print_list(
+        options.format,
+        {"connections": found},
+        [one["server"] for one in found],
+        ("server", "state", "as", "at", "lasts"),
+        [[one["server"], one["state"], one.get("account", ""), one["issuer"], _lasts(one)] for one in found],
+        empty="Nobody is signed in to a server. Sign in: `trunkline login SERVER`.",
+    )
     return OK
 
 
@@ -233,4 +231,4 @@ def _lasts(held: Json) -> str:
     if held.get("renewable"):
         return "renewed by itself"
     ends = held.get("expires", 0.0)
-    return time.strftime("until %Y-%m-%d %H:%M", time.localtime(ends)) if ends else "until it is ended there"
+    return f"until {shown_time(ends)}" if ends else "until it is ended there"

@@ -30,8 +30,8 @@ def add_commands(commands: Commands) -> None:
     """Add the command about the store."""
     store = commands.add(
         "store",
-        description="Look after the store, where users, keys, servers and threads are kept. "
-        "A running gateway goes on meanwhile, and hears of what changes.",
+        description="Look after the store, where users, keys, servers, threads and what was agreed to of "
+        "servers are kept. A running gateway goes on meanwhile, and hears of what changes.",
     )
     options = with_store(commands)
     actions = store.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -50,6 +50,9 @@ def add_commands(commands: Commands) -> None:
     bring.add_argument("file", metavar="FILE", help="the document; - for standard input")
     bring.add_argument("--passphrase", action="store_true", help=f"bring in what is sealed, too; {secrets}")
     bring.add_argument("--allow-commands", action="store_true", help="also servers that start a command here")
+    bring.add_argument(
+        "--allow-held", action="store_true", help="also agreement to definitions that would be held back here"
+    )
     bring.add_argument("--yes", "-y", action="store_true", help="do not ask")
     bring.set_defaults(run=_import)
     backup = actions.add_parser("backup", parents=[options], help="copy an embedded store, as it is at one moment")
@@ -179,7 +182,7 @@ def _import(options: argparse.Namespace) -> int:
 
     async def bring() -> Preview | None:
         async with open_tenancy(config.store, config.home) as tenancy:
-            coming = Import(tenancy, document, passphrase, commands=options.allow_commands)
+            coming = Import(tenancy, document, passphrase, commands=options.allow_commands, held=options.allow_held)
             preview = await coming.preview()
             if options.format == "table":
                 _tell(preview, coming)
@@ -193,7 +196,7 @@ def _import(options: argparse.Namespace) -> int:
         say("Nothing was changed.")
         return 1
     if options.format == "json":
-        print_json({"added": taken.added, "changed": taken.changed, "same": taken.same})
+        print_json({"added": taken.added, "changed": taken.changed, "same": taken.same, "left": taken.left})
     else:
         say(f"Brought in: {len(taken.added)} added, {len(taken.changed)} changed, {taken.same} the same as before.")
     return 0
@@ -225,6 +228,8 @@ def _tell(preview: Preview, coming: Import) -> None:
     for mark, names in (("+", preview.added), ("~", preview.changed)):
         for name in names:
             print(f"{mark} {name}")
+    for name in preview.left:
+        print(f"= {name}, left as it is here")
     keys = f" With {counted(len(coming.keys), 'key')}." if coming.keys else ""
     say(f"{len(preview.added)} to add, {len(preview.changed)} to change, {preview.same} the same.{keys}")
 

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, get_args
 
 from trunkline.cli.admin import Admin, Json, administer, changed_limits, limit_of, listed, shown_limits, with_store
-from trunkline.cli.console import print_json, print_table, say
+from trunkline.cli.console import print_json, print_list, say
 from trunkline.cli.main import Commands
-from trunkline.config.options import SearchStrategy
+from trunkline.config.options import Expose, SearchStrategy
 from trunkline.errors import ConfigError, NotFoundError
 
 
@@ -48,6 +48,9 @@ def _add_choices(action: argparse.ArgumentParser) -> None:
     words("--enable", default=[], help="it has them again")
     action.add_argument("--timeout", type=float, metavar="SECONDS", help="of a call without a sign of life; 0 as usual")
     action.add_argument("--strategy", choices=(*get_args(SearchStrategy), "default"), help="how tools are searched")
+    action.add_argument(
+        "--expose", choices=(*get_args(Expose), "default"), help="how tools are shown, in its profile's place"
+    )
     both = argparse.BooleanOptionalAction
     action.add_argument("--search", action=both, help="whether tools may be searched, or are all listed")
     action.add_argument("--programs", action=both, help="whether programs may call tools")
@@ -62,21 +65,16 @@ def _add_choices(action: argparse.ArgumentParser) -> None:
 
 
 def _list(options: argparse.Namespace) -> int:
-    async def look(admin: Admin) -> list[Json]:
-        await admin.check_user(options.user)
-        return await admin.all("threads", user=options.user)
-
-    threads = administer(options, look)
-    if options.format == "json":
-        print_json({"threads": threads})
-    elif options.format == "compact":
-        for thread in threads:
-            print(thread["id"])
-    else:
-        print_table(("id", "configured"), [[one["id"], "; ".join(_words(one)) or "as its user"] for one in threads])
-        if not threads:
-            whose = f"of {options.user!r}" if options.user else "of callers without a key; say --user NAME for others'"
-            say(f"No threads were configured {whose}.")
+    threads = administer(options, lambda admin: admin.all_of("threads", options.user))
+    whose = f"of {options.user!r}" if options.user else "of callers without a key; say --user NAME for others'"
+    print_list(
+        options.format,
+        {"threads": threads},
+        [one["id"] for one in threads],
+        ("id", "configured"),
+        [[one["id"], "; ".join(_words(one)) or "as its user"] for one in threads],
+        empty=f"No threads were configured {whose}.",
+    )
     return 0
 
 
@@ -111,13 +109,15 @@ def _changed(before: Json, options: argparse.Namespace) -> Json:
     overrides["limits"] = changed_limits(overrides["limits"], options.limit)
     typed: dict[str, Any] = {
         "search_strategy": options.strategy,
+        "expose": options.expose,
         "timeout": options.timeout,
         "disable_tool_search": None if options.search is None else not options.search,
         "disable_programmatic_calling": None if options.programs is None else not options.programs,
     }
     overrides |= {name: value for name, value in typed.items() if value is not None}
-    if overrides.get("search_strategy") in ("", "default"):
-        overrides["search_strategy"] = None
+    for name in ("search_strategy", "expose"):
+        if overrides.get(name) in ("", "default"):
+            overrides[name] = None
     disabled = [name for name in (*before["disabled"], *options.disable) if name not in options.enable]
     after = {
         "servers": _chosen(options.servers, before["servers"], None),
@@ -169,6 +169,7 @@ def _words(thread: Json) -> list[str]:
     parts = [f"servers: {', '.join(servers) or 'none'}"] if servers is not None else []
     parts += [f"{noun}: {', '.join(thread[noun])}" for noun in ("tools", "disabled") if thread[noun]]
     parts += [f"searches by {overrides['search_strategy']}"] if overrides["search_strategy"] else []
+    parts += [f"tools are shown as {overrides['expose']}"] if overrides["expose"] else []
     parts += ["no search"] if overrides["disable_tool_search"] else []
     parts += ["no programs"] if overrides["disable_programmatic_calling"] else []
     parts += [f"timeout: {overrides['timeout']:g} s"] if overrides["timeout"] else []

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trunkline.cli.console import print_json, print_table, say
+from trunkline.cli.console import print_json, print_lines, print_table, say
 from trunkline.cli.open import run
 from trunkline.config.options import Config
 from trunkline.config.server import ServerSpec
@@ -48,7 +48,7 @@ def print_tokens(tools: Iterable[Entry], shown: Iterable[Entry], away: Mapping[s
         print_json(_described(bill, view, exact=exact) | {"unavailable": dict(away)})
         return
     if format == "compact":
-        print("\n".join(f"{tokens} {entry.shown}" for entry, tokens in bill.tools))
+        print_lines(f"{tokens} {entry.shown}" for entry, tokens in bill.tools)
     elif bill.tools:
         wide = max(len("tokens"), len(f"{bill.total.tokens:,}"))
         print_table(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from trunkline.cli.console import counted, first_line, print_json, print_table, say
+from trunkline.cli.console import counted, exact_time, first_line, print_json, print_lines, print_list, print_table, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import ask_servers, check_server, config_to_look_at, hint_to_begin, only
 from trunkline.cli.show import WELL, add_timeout
@@ -64,7 +63,7 @@ def _tools(options: argparse.Namespace) -> int:
         listed = [_described(tool, annotations=options.annotations) for tool in found]
         print_json({"tools": listed, "unavailable": away})
     elif options.format == "compact":
-        print("\n".join(tool.shown for tool in found))
+        print_lines(tool.shown for tool in found)
     else:
         _print_tools(found, annotations=options.annotations)
         if not config.servers:
@@ -150,15 +149,16 @@ def show_changes(config: Config, options: argparse.Namespace) -> int:
     """Start the servers, note what they changed meanwhile, and print all that is remembered, the newest first."""
     changes = ask_servers(only(config, options.server), options.timeout, lambda hub: hub.history.changes())
     found = [change for change in changes if _is_wanted(change, config, options)]
-    if options.format == "json":
-        print_json({"changes": [{**asdict(change), "when": _time_of(change)} for change in found]})
-    elif options.format == "compact":
-        for change in found:
-            print(f"{_time_of(change)} {change.server} {change.tool} {','.join(change.what)}")
-    else:
-        rows = [[_time_of(change), change.server, change.tool, ", ".join(change.what)] for change in found]
-        print_table(("time", "server", "tool", "what changed"), rows)
-        say(f"{counted(len(found), 'change')}." if found else "No changes since the servers were first seen.")
+    print_list(
+        options.format,
+        {"changes": [{**asdict(change), "when": exact_time(change.when)} for change in found]},
+        [f"{exact_time(change.when)} {change.server} {change.tool} {','.join(change.what)}" for change in found],
+        ("time", "server", "tool", "what changed"),
+        [[exact_time(change.when), change.server, change.tool, ", ".join(change.what)] for change in found],
+        empty="No changes since the servers were first seen.",
+    )
+    if options.format == "table" and found:
+        say(f"{counted(len(found), 'change')}.")
     return 0
 
 
@@ -167,7 +167,3 @@ def _is_wanted(change: ToolChange, config: Config, options: argparse.Namespace) 
     servers = group.servers if group else (options.server,) if options.server else tuple(config.servers)
     words = (options.search or "").lower().split()
     return change.server in servers and all(word in change.tool.lower() for word in words)
-
-
-def _time_of(change: ToolChange) -> str:
-    return datetime.fromtimestamp(change.when).astimezone().isoformat(timespec="seconds")

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trunkline.cli.console import MARKS, counted
+from trunkline.cli.console import counted
 from trunkline.cli.screen import Style, columns_of, fit, pad
+from trunkline.cli.show import MARKS
 from trunkline.model import State
 
 Json = Mapping[str, Any]

@@ -11,7 +11,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from trunkline.cli.console import say
+from trunkline.cli.console import counted, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import config_file, run
 from trunkline.config.options import Config, GatewayConfig, default_home
@@ -135,7 +135,9 @@ def _greet(config: Config, url: str, demo: bool) -> None:
         say("Nothing is configured yet, so two demo servers are there to play with: notes and clock.")
         say("Add your own, it takes effect at once:  trunkline add time uvx mcp-server-time")
     else:
-        say(f"{len(config.servers)} servers from {config.source}. A change of the file takes effect at once.")
+        say(
+            f"{counted(len(config.servers), 'server')} from {config.source}. A change of the file takes effect at once."
+        )
     if is_json():
         return
     token = ' --header "Authorization: Bearer $TOKEN"' if config.gateway.token else ""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
 from typing import Any
 
-from trunkline.cli.console import print_json, print_table
+from trunkline.cli.console import print_json, print_table, shown_time
 from trunkline.cli.main import OK, Commands
 from trunkline.cli.open import config_file
 from trunkline.cli.running import find_running, running_at
-from trunkline.clients.secret import printable
 from trunkline.config.reading import load
+from trunkline.untrusted import printable
 
 EXAMPLES = """examples:
   trunkline usage                    by user
@@ -22,6 +21,8 @@ EXAMPLES = """examples:
 Of a gateway with a store these are sums of the last days ([calls] `days`), else since it was started.
 """
 
+MOST = 1000
+"""Lines that are printed."""
 _COLUMNS = {
     "calls": "calls",
     "errors": "errors",
@@ -50,7 +51,7 @@ def add_commands(commands: Commands) -> None:
 def _usage(options: argparse.Namespace) -> int:
     config = load(config_file(options), env=os.environ)
     running = (find_running(config) if not options.url else None) or running_at(options.url, config.gateway)
-    told = running.request("GET", f"usage?by={options.by}")
+    told = running.request("GET", f"usage?by={options.by}&limit={MOST}")
     if options.format == "json":
         print_json(told)
         return OK
@@ -59,8 +60,10 @@ def _usage(options: argparse.Namespace) -> int:
         for row in rows:
             print(" ".join(row))
         return OK
-    print(f"Since {time.strftime('%Y-%m-%d %H:%M', time.localtime(told['since']))}, tokens are estimates.")
+    print(f"Since {shown_time(told['since'])}, tokens are estimates.")
     print_table([*_names(options.by), *_COLUMNS.values()], rows)
+    if told["count"] > len(rows):
+        print(f"... and {told['count'] - len(rows)} more. In all: {told['total']['calls']} calls.")
     for name, limit in told["limits"].items():
         print(f"{name}: {limit['used']:g} of {limit['limit']:g}")
     return OK

@@ -7,9 +7,9 @@ import dataclasses
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from trunkline.cli.console import counted, first_line, print_json, print_table, say
+from trunkline.cli.console import counted, first_line, print_json, print_list, say
 from trunkline.cli.main import Commands
 from trunkline.cli.open import (
     ask_servers,
@@ -30,6 +30,7 @@ from trunkline.gateway.local_api import find_tool
 from trunkline.model import Entry, Kind, ServerView, State
 from trunkline.tool import ToolResult
 from trunkline.tools.names import did_you_mean
+from trunkline.untrusted import as_object
 from trunkline.wire.members import decode_object
 
 if TYPE_CHECKING:
@@ -168,13 +169,10 @@ def _params(text: str | None) -> dict[str, Any]:
 
 def _read(words: dict[str, str], entry: Entry) -> dict[str, Any]:
     """Arguments as they were typed: JSON where it is some, but a text where the tool wants one."""
-    schema: Any = decode_object(entry.definition).get("inputSchema")
-    known: Any = schema.get("properties") if isinstance(schema, dict) else None  # type: ignore[reportUnknownMemberType]
-    properties = cast("dict[str, Any]", known) if isinstance(known, dict) else {}
+    properties = as_object(as_object(decode_object(entry.definition).get("inputSchema")).get("properties"))
     found: dict[str, Any] = {}
     for key, text in words.items():
-        wanted = properties.get(key)
-        if isinstance(wanted, dict) and cast("dict[str, Any]", wanted).get("type") == "string":
+        if as_object(properties.get(key)).get("type") == "string":
             found[key] = text
             continue
         try:
@@ -260,15 +258,13 @@ def _search(options: argparse.Namespace) -> int:
     query = options.query[0] if len(options.query) == 1 else options.query
     wanted = {name: getattr(options, name) for name in ("limit", "min_score", "safety", "strategy")}
     found = ask_servers(config, options.timeout, lambda servers: servers.find(query, servers=options.server, **wanted))
-    if options.format == "json":
-        print_json({"tools": [_described_found(one) for one in found]})
-    elif options.format == "compact":
-        print("\n".join(one.tool.shown for one in found))
-    else:
-        rows = [
-            [f"{one.score:.2f}", one.tool.shown, _reasons(one), first_line(description_of(one.tool))] for one in found
-        ]
-        print_table(("score", "tool", "because of", "description"), rows)
+    print_list(
+        options.format,
+        {"tools": [_described_found(one) for one in found]},
+        [one.tool.shown for one in found],
+        ("score", "tool", "because of", "description"),
+        [[f"{one.score:.2f}", one.tool.shown, _reasons(one), first_line(description_of(one.tool))] for one in found],
+    )
     if any(one.words_alone for one in found):
         say("Found by words alone: what the query means was not known in time.")
     if not found:

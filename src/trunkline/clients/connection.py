@@ -11,15 +11,16 @@ from typing import Any, cast
 from trunkline.clients.client import ENTRY, Around, Client, Keys, Place
 from trunkline.clients.document import Document
 from trunkline.clients.file import Original, check_writable, look
-from trunkline.clients.secret import hidden, printable
+from trunkline.clients.secret import hidden
 from trunkline.clients.server import entries, is_trunkline, read, same, same_address
 from trunkline.config.client_forms import ADDRESS_KEYS
 from trunkline.config.options import GatewayConfig
 from trunkline.errors import ConfigError
+from trunkline.untrusted import printable
 
 
 @dataclass(frozen=True)
-class Change:
+class FileChange:
     """What a client's file is, and what it would be."""
 
     original: Original
@@ -52,7 +53,7 @@ def plan(
     token: str = "",
     program: Mapping[str, Any] | None = None,
     known: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Change:
+) -> FileChange:
     """The change that connects a client; `token` is the variable of the gateway's token, `known` what to take out.
 
     A client that can only start programs is given the `program` that leads to Trunkline.
@@ -82,7 +83,7 @@ def plan(
             after = after.without_entry(server.keys)
             touched.append(server.keys)
     fresh = Document(before.path, before.format, "") if original.data is None else before
-    return Change(original, fresh, after, tuple(touched))
+    return FileChange(original, fresh, after, tuple(touched))
 
 
 def taken_back(now: Document, before: Document, place: Place, touched: Iterable[Keys]) -> Document:

@@ -129,7 +129,7 @@ def write(
         if original.data is not None:
             write_private(record.with_suffix(".before"), original.data)
         # The record is there before the change: a crash in between leaves one too many, never one too few.
-        known = _known(client, original, data, now) | {"touched": [list(keys) for keys in touched]}
+        known = _backup_facts(client, original, data, now) | {"touched": [list(keys) for keys in touched]}
         write_private(record, json.dumps(known, indent=2).encode())
     except OSError as error:
         raise ConfigError(
@@ -171,7 +171,7 @@ def settle(backup: Backup, now: Original, data: bytes) -> None:
     _forget(backup.record)
 
 
-def _known(client: str, original: Original, data: bytes, now: float) -> dict[str, Any]:
+def _backup_facts(client: str, original: Original, data: bytes, now: float) -> dict[str, Any]:
     return {
         "client": client,
         "path": os.path.abspath(original.path),

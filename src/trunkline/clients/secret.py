@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from trunkline.config.client_forms import LITERAL, REFERENCE, spelled, variable
-from trunkline.config.secrets import name_for
+from trunkline.untrusted import printable
 
 _NAME = re.compile(
     r"token|secret|passw|pwd|api[-_]?key|access[-_]?key|private[-_]?key|credential|authorization|bearer|cookie"
@@ -25,7 +25,7 @@ HIDDEN = "***"
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedSecret:
     """A secret that is no longer in the file, but in an environment variable or among our own secrets."""
 
     server: str
@@ -62,14 +62,16 @@ def holds_secret(words: Sequence[str]) -> bool:
 
 def move(
     specs: Mapping[str, Mapping[str, Any]], *, into_variables: bool, taken: Collection[str] = ()
-) -> tuple[dict[str, dict[str, Any]], list[Moved]]:
+) -> tuple[dict[str, dict[str, Any]], list[MovedSecret]]:
     """The servers without their secrets, and which those are.
 
     They are to be kept by name, each server's for itself and none in the place of those that are `taken`, or set as
     environment variables, which equal ones share.
     """
+    from trunkline.config.secrets import name_for  # who only hides secrets need not load what keeps them
+
     made: dict[str, dict[str, Any]] = {}
-    moved: list[Moved] = []
+    moved: list[MovedSecret] = []
     values: dict[str, str] = {}
     for server, spec in specs.items():
         made[server] = dict(spec)
@@ -85,7 +87,7 @@ def move(
                 name = next(name for name in (plain, *(f"{plain}-{n}" for n in range(2, 1000))) if name not in taken)
                 text = f"${{secret:{name}}}"
             made[server][part] = {**made[server][part], key: scheme + text}
-            moved.append(Moved(server, key, name, value))
+            moved.append(MovedSecret(server, key, name, value))
     return made, moved
 
 
@@ -139,13 +141,6 @@ def _masked(words: Sequence[str]) -> list[str]:
             made.append(HIDDEN if _LOOK.match(word) else _USERINFO.sub(f"://{HIDDEN}@", word))
         hide = word.startswith("-") and not equals and bool(_NAME.search(word.lstrip("-")))
     return made
-
-
-def printable(text: str) -> str:
-    """Text of unknown origin that cannot move the cursor, nor hide or reorder what is read."""
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape", "surrogatepass").decode() for letter in text
-    )
 
 
 def hidden(text: str, documents: Iterable[Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 
 from trunkline.config.options import GatewayConfig
+from trunkline.config.placeholder import is_guessed
 from trunkline.errors import ConfigError
 
 LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -26,7 +27,7 @@ def check_exposure(gateway: GatewayConfig, *, people: bool = False) -> None:
     for token in tokens:
         if len(token) < 16:
             raise ConfigError("The gateway's token is too short to be safe.", hint="Use 16 characters or more.")
-        if len(set(token)) < 8 or token.split() != [token]:
+        if is_guessed(token):
             raise ConfigError("The gateway's token looks like a placeholder.", hint="Take a random one.")
     if len(set(tokens)) < len(tokens) or len(tokens) < len(gateway.users):
         raise ConfigError("Two users share a token, or one has none.", hint="Give each its own.")

@@ -146,6 +146,8 @@ def key_of(text: str, where: str) -> bytes:
         key = b""
     if len(key) != 32:
         raise ConfigError(f"What {where} gives is no key: 64 hex digits.", hint="Make one: `openssl rand -hex 32`.")
+    if len(set(text.strip().lower())) == 1:
+        raise ConfigError(f"What {where} gives is a placeholder.", hint="Make a key: `openssl rand -hex 32`.")
     return key
 
 

@@ -10,17 +10,15 @@ import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Any
 
 import msgspec
 
 from trunkline.config import jsonc
 from trunkline.config.client_forms import COMMON_KEYS, common_form, is_client_file
-from trunkline.config.edge import check_web
 from trunkline.config.oauth import OAuthSpec
 from trunkline.config.options import HIDDEN_FIELDS, SECTIONS, Config, GroupSpec, ProfileSpec, RegistrySpec, default_home
-from trunkline.config.programs import ProgramsSection, check_programs
-from trunkline.config.secrets import look_up
+from trunkline.config.section import expanded, override, refuse_unknown, section_of, table
 from trunkline.config.server import ServerSpec
 from trunkline.config.tenancy import IssuerSpec, check_issuers
 from trunkline.errors import ConfigError
@@ -54,7 +52,7 @@ def load(path: Path | None, *, env: Mapping[str, str], flags: Mapping[str, Any] 
     overrides = {
         key if "." in key else f"gateway.{key}": value for key, value in (flags or {}).items() if value is not None
     }
-    sections = {name: _override(getattr(config, name), name, env, overrides) for name in SECTIONS}
+    sections = {name: override(getattr(config, name), name, env, overrides) for name in SECTIONS}
     return dataclasses.replace(config, **sections, home=default_home(env), source=path)
 
 
@@ -71,7 +69,7 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         if path.suffix == ".toml":
             return tomllib.loads(text)
-        return _object(jsonc.loads(text), str(path))
+        return table(jsonc.loads(text), str(path))
     except RecursionError:
         raise ConfigError(f"{path} is nested too deeply.") from None
     except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
@@ -81,40 +79,40 @@ def read_document(path: Path) -> dict[str, Any]:
 def parse(document: Mapping[str, Any], *, env: Mapping[str, str]) -> Config:
     """Make a `Config` of a file's content; unknown keys and wrong types are errors that name them."""
     if is_client_file(document):
-        servers = _object(document.get("mcpServers", document.get("servers", {})), "mcpServers")
-        return Config(servers={name: _client_server(name, _object(spec, name), env) for name, spec in servers.items()})
-    _refuse_unknown(document, (*SECTIONS, "servers", "tools", "groups", "profiles", "registries", "auth"), "the file")
-    sections = {name: _section(name, _object(document.get(name, {}), name), env) for name in SECTIONS}
+        servers = table(document.get("mcpServers", document.get("servers", {})), "mcpServers")
+        return Config(servers={name: _client_server(name, table(spec, name), env) for name, spec in servers.items()})
+    refuse_unknown(document, (*SECTIONS, "servers", "tools", "groups", "profiles", "registries", "auth"), "the file")
+    sections = {name: _section(name, table(document.get(name, {}), name), env) for name in SECTIONS}
     tools = _tools(document.get("tools", {}), "tools")
     servers = {
-        name: server_of(name, _object(spec, f"servers.{name}"), env, tools)
-        for name, spec in _object(document.get("servers", {}), "servers").items()
+        name: server_of(name, table(spec, f"servers.{name}"), env, tools)
+        for name, spec in table(document.get("servers", {}), "servers").items()
     }
     groups = {
-        name: _group(name, _object(spec, f"groups.{name}"), servers)
-        for name, spec in _object(document.get("groups", {}), "groups").items()
+        name: _group(name, table(spec, f"groups.{name}"), servers)
+        for name, spec in table(document.get("groups", {}), "groups").items()
     }
     members = [member for group in groups.values() for member in group.servers]
     for member in members:
         if members.count(member) > 1:
             raise ConfigError(f"Server {member!r} is in two groups, or twice in one.", hint="Leave it in one, once.")
     profiles = {
-        name: _profile(name, _object(spec, f"profiles.{name}"), servers, groups)
-        for name, spec in _object(document.get("profiles", {}), "profiles").items()
+        name: _profile(name, table(spec, f"profiles.{name}"), servers, groups)
+        for name, spec in table(document.get("profiles", {}), "profiles").items()
     }
     registries = {
-        name: _registry(name, _object(spec, f"registries.{name}"), env)
-        for name, spec in _object(document.get("registries", {}), "registries").items()
+        name: _registry(name, table(spec, f"registries.{name}"), env)
+        for name, spec in table(document.get("registries", {}), "registries").items()
     }
-    everywhere = {name: _make(ToolOptions, options, f"tools.{name}") for name, options in tools.items()}
-    issuers = _issuers(_object(document.get("auth", {}), "auth"), env)
+    everywhere = {name: section_of(ToolOptions, options, f"tools.{name}") for name, options in tools.items()}
+    issuers = _issuers(table(document.get("auth", {}), "auth"), env)
     check_issuers(issuers, profiles, sections["gateway"].users)
     named: dict[str, Any] = {"servers": servers, "groups": groups, "profiles": profiles, "registries": registries}
     return Config(**sections, **named, tools=everywhere, issuers=issuers)
 
 
 def _section(name: str, values: Mapping[str, Any], env: Mapping[str, str]) -> Any:
-    made, problem = _expanded(_make(SECTIONS[name], values, name), env)
+    made, problem = expanded(section_of(SECTIONS[name], values, name), env)
     if name == "search" and bool(made.embeddings_url) != bool(made.embeddings_model):
         raise ConfigError(
             "[search]: a service for vectors wants an address and a model.",
@@ -127,7 +125,7 @@ def _section(name: str, values: Mapping[str, Any], env: Mapping[str, str]) -> An
 
 def _group(name: str, spec: Mapping[str, Any], servers: Mapping[str, ServerSpec]) -> GroupSpec:
     _check_name(name, "group")
-    made = dataclasses.replace(_make(GroupSpec, spec, f"groups.{name}"), name=name)
+    made = dataclasses.replace(section_of(GroupSpec, spec, f"groups.{name}"), name=name)
     if name in servers:
         raise ConfigError(f"{name!r} is a server and a group.", hint="Give the group another name.")
     if not made.servers:
@@ -147,7 +145,7 @@ def _profile(
         raise ConfigError(
             f"{name!r} cannot be a profile's name.", hint="It is part of an address: use letters, digits and dashes."
         )
-    made = dataclasses.replace(_make(ProfileSpec, spec, f"profiles.{name}"), name=name)
+    made = dataclasses.replace(section_of(ProfileSpec, spec, f"profiles.{name}"), name=name)
     for server in made.servers:
         _check_known(server, (*servers, *groups), f"Profile {name!r}")
         group = next((group.name for group in groups.values() if server in group.servers), "")
@@ -158,20 +156,20 @@ def _profile(
 
 def _registry(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -> RegistrySpec:
     _check_name(name, "registry")
-    made = dataclasses.replace(_make(RegistrySpec, spec, f"registries.{name}"), name=name)
+    made = dataclasses.replace(section_of(RegistrySpec, spec, f"registries.{name}"), name=name)
     if not made.url and name != "official":
         raise ConfigError(f"Registry {name!r} has no address.", hint="Give it a `url`.")
-    made, problem = _expanded(made, env)
+    made, problem = expanded(made, env)
     return dataclasses.replace(made, problem=problem)
 
 
 def _issuers(auth: Mapping[str, Any], env: Mapping[str, str]) -> dict[str, IssuerSpec]:
-    _refuse_unknown(auth, ("issuers",), "auth")
+    refuse_unknown(auth, ("issuers",), "auth")
     made: dict[str, IssuerSpec] = {}
-    for name, spec in _object(auth.get("issuers", {}), "auth.issuers").items():
+    for name, spec in table(auth.get("issuers", {}), "auth.issuers").items():
         where = f"auth.issuers.{name}"
-        made[name], problem = _expanded(
-            dataclasses.replace(_make(IssuerSpec, _object(spec, where), where), name=name), env
+        made[name], problem = expanded(
+            dataclasses.replace(section_of(IssuerSpec, table(spec, where), where), name=name), env
         )
         if problem:
             raise ConfigError(f"[{where}]: {problem}", hint="Set it, or write the value itself.")
@@ -206,9 +204,9 @@ def _client_server(name: str, spec: Mapping[str, Any], env: Mapping[str, str]) -
 
 def _tools(value: Any, where: str) -> dict[str, dict[str, Any]]:
     """What is said of tools, checked."""
-    found = {tool: _object(options, f"{where}.{tool}") for tool, options in _object(value, where).items()}
+    found = {tool: table(options, f"{where}.{tool}") for tool, options in table(value, where).items()}
     for tool, options in found.items():
-        problem = problem_of(_make(ToolOptions, options, f"{where}.{tool}"))
+        problem = problem_of(section_of(ToolOptions, options, f"{where}.{tool}"))
         if problem:
             raise ConfigError(f"{where}.{tool}: {problem}")
     return found
@@ -249,8 +247,8 @@ def server_of(
     tools = {**everywhere, **{tool: {**everywhere.get(tool, {}), **options} for tool, options in own.items()}}
     spec = {**spec, "tools": tools} if tools else spec
     if "oauth" in spec:
-        _make(OAuthSpec, _object(spec["oauth"], f"servers.{name}.oauth"), f"servers.{name}.oauth")
-    made = dataclasses.replace(_make(ServerSpec, spec, f"servers.{name}"), name=name)
+        section_of(OAuthSpec, table(spec["oauth"], f"servers.{name}.oauth"), f"servers.{name}.oauth")
+    made = dataclasses.replace(section_of(ServerSpec, spec, f"servers.{name}"), name=name)
     if made.oauth.exchanges and not (made.oauth.client_id and (made.oauth.issuer or made.oauth.token_url)):
         # Else the server itself would say who is given callers' tokens.
         hint = "Give `client_id`, and `issuer` or `token_url`."
@@ -272,7 +270,7 @@ def server_of(
     unsendable = _unsendable(made)
     if unsendable:
         raise ConfigError(f"Server {name!r}: {unsendable}", hint="Write it without that character.")
-    made, problem = _expanded(made, env)
+    made, problem = expanded(made, env)
     return dataclasses.replace(made, problem=problem or _unsendable(made))
 
 
@@ -294,149 +292,3 @@ def _unsendable(spec: ServerSpec) -> str:
     if re.search(r"[\0-\x20\x7f]", spec.url):
         return "a space or control character stands in `url`."
     return ""
-
-
-def _make(section: type[Any], values: Mapping[str, Any], where: str) -> Any:
-    names = [f.name for f in dataclasses.fields(section) if f.name not in HIDDEN_FIELDS]
-    _refuse_unknown(values, names, where)
-    try:
-        return _in_range(msgspec.convert(dict(values), section), where)
-    except msgspec.ValidationError as error:
-        text = str(error).replace(" - at `$.", f" (at `{where}.")
-        choices = _choices(section, str(error))
-        hint = f"Write one of {', '.join(choices)}." if choices else ""
-        raise ConfigError(f"{where}: {text}{')' if '(at' in text else ''}.", hint=hint) from error
-
-
-def _choices(section: type[Any], error: str) -> list[str]:
-    """What an option may be that was given something else, where that is one of a few."""
-    found = re.search(r"Invalid enum value .* - at `\$\.(\w+)", error)
-    if found is None:
-        return []
-    kind = get_type_hints(section).get(found[1])
-    literals = [kind, *get_args(kind)]
-    return [
-        repr(value) for literal in literals if get_origin(literal) is Literal for value in get_args(literal) if value
-    ]
-
-
-_MORE_THAN_0 = frozenset((
-    "gateway.question_timeout", "cache.max_size", "results.ttl", "results.preview_tokens", "router.affinity_ttl",
-    "router.eject_seconds", "router.eject_error_rate", "batcher.max_wait", "edge.timeout", "middleware.confirm_timeout",
-    "search.limit", "search.budget",
-))  # fmt: skip
-_SHARES = frozenset(
-    ("limits.alert_at", "traces.sample_ratio", "router.retry_ratio", "router.eject_error_rate", "search.min_score")
-)
-
-
-def _in_range(section: Any, where: str) -> Any:
-    """The section, if its numbers make sense: none is less than 0."""
-    for option in dataclasses.fields(section):
-        name, value = f"{where}.{option.name}", getattr(section, option.name)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            continue
-        if not value >= 0:
-            raise ConfigError(f"{name} must be 0 or more.")
-        if value == 0 and name in _MORE_THAN_0:
-            raise ConfigError(f"{name} must be more than 0.")
-        if value > 1 and name in _SHARES:
-            raise ConfigError(f"{name} must be at most 1.")
-    check_web(section, where)
-    if isinstance(section, ProgramsSection):
-        check_programs(section)
-    return section
-
-
-def _override(section: Any, where: str, env: Mapping[str, str], flags: Mapping[str, Any]) -> Any:
-    values: dict[str, Any] = {}
-    for option in dataclasses.fields(section):
-        variable = f"TRUNKLINE_{where}_{option.name}".upper()
-        value = flags.get(f"{where}.{option.name}", env.get(variable))
-        if value is None:
-            continue
-        if str(option.type).startswith("tuple") and isinstance(value, str):
-            value = tuple(part for part in value.split(",") if part)
-        values[option.name] = value
-    if not values:
-        return section
-    try:
-        return _in_range(msgspec.convert(dataclasses.asdict(section) | values, SECTIONS[where], strict=False), where)
-    except msgspec.ValidationError as error:
-        choices = _choices(SECTIONS[where], str(error))
-        hint = f"Write one of {', '.join(choices)}." if choices else ""
-        raise ConfigError(f"{where}: {error}.", hint=hint) from error
-
-
-def _refuse_unknown(values: Mapping[str, Any], known: Any, where: str) -> None:
-    for key in values:
-        if key not in known:
-            close = difflib.get_close_matches(key, list(known), 1)
-            hint = f"Did you mean {close[0]!r}?" if close else f"Known are: {', '.join(known)}."
-            raise ConfigError(f"{where} has no option {key!r}.", hint=hint)
-
-
-def _object(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{where} must be a table of keys and values.")
-    return cast("dict[str, Any]", value)
-
-
-_VARIABLE = re.compile(
-    r"\$\{(?:(?:env:)?([A-Za-z_][A-Za-z0-9_]*)|secrets?:([A-Za-z0-9_][A-Za-z0-9_.-]*))(?::-([^}]*))?\}"
-)
-
-
-_AS_WRITTEN = ("tools", "minimal_tools")
-"""Options that are told to callers: a variable in them would be, too."""
-
-
-def _expanded(section: Any, env: Mapping[str, str]) -> tuple[Any, str]:
-    """Put values in the place of `${env:NAME}` and `${secret:NAME}`, and say which are missing."""
-    missing: list[str] = []
-    problems: list[str] = []
-    hidden = False
-
-    def expand(value: Any) -> Any:
-        if isinstance(value, str):
-            return _VARIABLE.sub(replace, value)
-        if isinstance(value, tuple):
-            return tuple(expand(item) for item in cast("tuple[Any, ...]", value))
-        if isinstance(value, OAuthSpec):
-            return expanded(value)
-        if isinstance(value, dict):
-            return {key: expand(item) for key, item in cast("dict[str, Any]", value).items()}
-        return value
-
-    def replace(found: re.Match[str]) -> str:
-        if found[2]:
-            return secret(found[2], found[3])
-        value = env.get(found[1]) if found[1] in env else found[3]
-        if not isinstance(value, str):
-            missing.append(found[1])
-            return ""
-        return value
-
-    def secret(name: str, default: str | None) -> str:
-        # What is never printed may hold a secret; arguments and addresses can be read by others.
-        value, problem = look_up(name, env) if hidden else ("", f"the secret {name} does not belong in `{field.name}`.")
-        value = default if value is None else value
-        if value is None:
-            problem = f"the secret {name} is not set. Run `trunkline secret set {name}`."
-        problems.extend([problem] if problem else [])
-        return value or ""
-
-    def expanded(section: Any) -> Any:
-        nonlocal field, hidden
-        changed: dict[str, Any] = {}
-        for one in dataclasses.fields(section):
-            field, hidden = one, not one.repr
-            if one.name not in _AS_WRITTEN:
-                changed[one.name] = expand(getattr(section, one.name))
-        return dataclasses.replace(section, **changed)
-
-    field = dataclasses.fields(section)[0]
-    made = expanded(section)
-    if missing:
-        problems.insert(0, f"the environment variable {', '.join(sorted(set(missing)))} is not set.")
-    return made, " ".join(dict.fromkeys(problems))

@@ -119,11 +119,7 @@ class Secrets:
             key = self._add_key(document)
             done, lost = self._seal_anew(document, key, lambda _: True)
             wanted = {key.kid, *(_kid_of(document.entries[name]) for name in lost)}
-            document.keys = [
-                one
-                for one in document.keys
-                if one.kid in wanted and (one.kid != key.kid or one.master == document.master)
-            ]
+            document.keys = [one for one in document.keys if one.kid in wanted]
             return done, lost
 
     def wrap_for(self, master: bytes) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import ClassVar
 
+from trunkline.control.item import name_of
 from trunkline.events import Event
+from trunkline.model import Kind
 from trunkline.tools.digest import digest_json
 from trunkline.wire.envelope import read_string
 from trunkline.wire.members import read_members
@@ -64,17 +66,28 @@ class Chronicle:
     begun: bool = False
     """Whether a list was ever noted: the first one changes nothing."""
 
-    def note(self, items: Iterable[bytes], now: float, *, whole: bool = True) -> list[ToolChange]:
-        """Compare a list with what is remembered; what an incomplete one lacks is not gone."""
-        listed = _listed(items)
+    def note(
+        self,
+        items: Iterable[bytes],
+        now: float,
+        *,
+        whole: bool = True,
+        noted: Set[bytes] = frozenset(),
+        at: float = 0.0,
+    ) -> list[ToolChange]:
+        """Compare a list with what is remembered; what an incomplete one lacks is not gone.
+
+        What was `noted` before, `at` a time, is not read again unless somebody noted something else of it since.
+        """
+        listed = self._listed(items, noted, at)
         found: list[ToolChange] = []
         for name, parts in listed.items():
             known = self.tools.get(name)
-            what = _difference(known, parts)
+            what = _difference(known, parts) if parts is not None else ()
             if what:
                 before = "" if known is None or known.removed else _digest(known.parts)
-                found.append(ToolChange(now, self.server, name, what, before, _digest(parts)))
-                self.tools[name] = Version(parts, now)
+                found.append(ToolChange(now, self.server, name, what, before, _digest(parts or {})))
+                self.tools[name] = Version(parts or {}, now)
         for name, known in self.tools.items():
             if whole and name not in listed and not known.removed:
                 found.append(ToolChange(now, self.server, name, ("removed",), _digest(known.parts), ""))
@@ -82,6 +95,22 @@ class Chronicle:
         if not self.begun:
             self.begun, found = True, []
         self._keep(found)
+        return found
+
+    def _listed(self, items: Iterable[bytes], noted: Set[bytes], at: float) -> dict[str, dict[str, str] | None]:
+        """The parts of each tool, `None` where they are known; of two with one name the first counts, as everywhere."""
+        found: dict[str, dict[str, str] | None] = {}
+        for item in items:
+            known = self.tools.get(name_of(item, Kind.TOOL)) if item in noted else None
+            if known is not None and not known.removed and known.since <= at:
+                found.setdefault(name_of(item, Kind.TOOL), None)
+                continue
+            try:
+                name, parts = _parts(item)
+            except ValueError:
+                continue
+            if name:
+                found.setdefault(name, parts)
         return found
 
     def _keep(self, found: list[ToolChange]) -> None:
@@ -110,23 +139,15 @@ _PARTS = {
 _OTHER = "other"
 
 
-def _listed(items: Iterable[bytes]) -> dict[str, dict[str, str]]:
-    """The parts of each tool; of two with one name the first counts, as everywhere."""
-    found: dict[str, dict[str, str]] = {}
-    for item in items:
-        try:
-            members = read_members(item)
-            name = read_string(members.pop("name", b""))
-        except ValueError:
-            continue
-        if not name or name in found:
-            continue
-        parts = {part: _short(members.pop(member)) for member, part in _PARTS.items() if member in members}
-        if members:
-            rest = "".join(f"{member}:{_short(members[member])}" for member in sorted(members))
-            parts[_OTHER] = sha256(rest.encode(errors="surrogatepass")).hexdigest()[:32]
-        found[name] = parts
-    return found
+def _parts(item: bytes) -> tuple[str, dict[str, str]]:
+    """The name of a tool, and a digest for each part of its definition."""
+    members = read_members(item)
+    name = read_string(members.pop("name", b""))
+    parts = {part: _short(members.pop(member)) for member, part in _PARTS.items() if member in members}
+    if members:
+        rest = "".join(f"{member}:{_short(members[member])}" for member in sorted(members))
+        parts[_OTHER] = sha256(rest.encode(errors="surrogatepass")).hexdigest()[:32]
+    return name, parts
 
 
 def _difference(known: Version | None, parts: dict[str, str]) -> tuple[str, ...]:

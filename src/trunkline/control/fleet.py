@@ -12,7 +12,7 @@ from trunkline.control.registry import Registry
 from trunkline.control.supervisor import Supervisor
 from trunkline.errors import UpstreamError
 from trunkline.identity import owner_of
-from trunkline.tasks import Tasks
+from trunkline.tasks import Tasks, in_slices
 from trunkline.upstream.connection_key import ConnectionKey
 from trunkline.upstream.pool import Pool
 from trunkline.upstream.quota import QuotaEvents
@@ -60,11 +60,12 @@ class Fleet:
             await self.pool.remove(name)
             self._registry.remove(name)
 
-    def enlist(self, wanted: Mapping[str, ServerSpec]) -> list[str]:
-        """Begin with those that are not there yet; says which."""
+    async def enlist(self, wanted: Mapping[str, ServerSpec]) -> list[str]:
+        """Begin with those that are not there yet, which may be many; says which."""
         coming = [name for name in wanted if name not in self.specs]
-        self.specs.update(wanted)
-        self.begin({name: wanted[name] for name in coming})
+        self.specs.update({name: spec for name, spec in wanted.items() if name in self.specs})
+        with self._registry.held():
+            await in_slices(self._begin(wanted[name]) for name in coming)
         return coming
 
     def describe(self, spec: ServerSpec) -> None:
@@ -74,11 +75,14 @@ class Fleet:
 
     def begin(self, coming: Mapping[str, ServerSpec]) -> None:
         """Begin with some servers."""
-        self.specs.update(coming)
-        for name, spec in coming.items():
-            self._registry.add(spec)
-            supervisor = Supervisor(spec, self.pool, self._registry, self._shelf, self._tasks)
-            self._watched[name] = supervisor, self._tasks.start(supervisor.run(), name=f"server {name}")
+        for spec in coming.values():
+            self._begin(spec)
+
+    def _begin(self, spec: ServerSpec) -> None:
+        self.specs[spec.name] = spec
+        self._registry.add(spec)
+        supervisor = Supervisor(spec, self.pool, self._registry, self._shelf, self._tasks)
+        self._watched[spec.name] = supervisor, self._tasks.start(supervisor.run(), name=f"server {spec.name}")
 
     def supervisor(self, server: str) -> Supervisor | None:
         """Who looks after a server; nobody when it has left."""
@@ -88,10 +92,11 @@ class Fleet:
     async def ready(self, seconds: float, names: Collection[str] | None = None) -> None:
         """Wait until every server, or each of some, was reached or failed once, at most so long."""
         wanted = self._watched if names is None else [name for name in names if name in self._watched]
-        tries = [self._watched[name][0].first_try.wait() for name in wanted]
+        tries = [self._watched[name][0].first_try for name in wanted]
         try:
             async with asyncio.timeout(seconds):
-                await asyncio.gather(*tries)
+                for each in tries:  # one after the other, as all must end: a task for each would cost more than they do
+                    await each.wait()
         except TimeoutError:
             pass
 

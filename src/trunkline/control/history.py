@@ -42,14 +42,24 @@ class History:
         """What no file has: there is no folder, or its disk is full."""
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._seen: dict[str, Listing] = {}
+        self._noted: dict[str, float] = {}
+        """When something was noted here last, by server."""
         self._servers: Mapping[str, ServerView] = {}
         """Those of the last snapshot."""
         self._noting: set[asyncio.Task[Any]] = set()
 
-    async def note(self, server: str, items: Sequence[bytes], *, whole: bool = True) -> list[ToolChange]:
-        """Compare a server's tools with those it had; the first list of all changes nothing."""
+    async def note(
+        self, server: str, items: Sequence[bytes], *, whole: bool = True, before: Iterable[bytes] = ()
+    ) -> list[ToolChange]:
+        """Compare a server's tools with those it had; the first list of all changes nothing.
+
+        What stands in the list `before`, which was noted here as well, is not read again.
+        """
         async with self._turns[server]:
-            changes = await asyncio.to_thread(self._note, server, items, self._clock(), whole)
+            now, noted = self._clock(), frozenset(before)
+            at = self._noted.pop(server, -1.0)  # without it, what could not be noted now is read next time
+            changes = await asyncio.to_thread(self._note, server, items, now, whole, noted, at)
+            self._noted[server] = now
         for change in changes:
             self._events.emit(ToolChanged(change))
         return changes
@@ -70,11 +80,12 @@ class History:
     def follow(self, snapshot: Snapshot) -> None:
         """Note the lists that are new in a snapshot, in the background; those that were not read wholly are left."""
         assert self._tasks is not None, "a history that follows snapshots owns tasks"
-        before, self._servers = self._servers, snapshot.all_servers
-        for name in before.keys() - self._servers.keys():
+        known, self._servers = self._servers, snapshot.all_servers
+        for name in known.keys() - self._servers.keys():
             self._seen.pop(name, None)
+            self._noted.pop(name, None)
         for name, view in self._servers.items():
-            if before.get(name) is view:
+            if known.get(name) is view:
                 continue
             listing = view.lists.get(Kind.TOOL)
             seen = self._seen.get(name)
@@ -82,9 +93,9 @@ class History:
                 continue
             self._seen[name] = listing
             if seen is None or (seen.items, seen.for_askable) != (listing.items, listing.for_askable):
-                noting = self._tasks.start(
-                    self.note(name, (*listing.items, *listing.for_askable)), name=f"{name} history"
-                )
+                before = (*seen.items, *seen.for_askable) if seen is not None else ()
+                work = self.note(name, (*listing.items, *listing.for_askable), before=before)
+                noting = self._tasks.start(work, name=f"{name} history")
                 self._noting.add(noting)
                 noting.add_done_callback(self._noting.discard)
 
@@ -100,11 +111,13 @@ class History:
 
     # In a thread.
 
-    def _note(self, server: str, items: Iterable[bytes], now: float, whole: bool) -> list[ToolChange]:
+    def _note(
+        self, server: str, items: Iterable[bytes], now: float, whole: bool, noted: frozenset[bytes], at: float
+    ) -> list[ToolChange]:
         # The file is read each time: another process may have noted something meanwhile.
         chronicle = self._unwritten.get(server) or self._read(server) or Chronicle(server)
         begun = chronicle.begun
-        changes = chronicle.note(items, now, whole=whole)
+        changes = chronicle.note(items, now, whole=whole, noted=noted, at=at)
         if changes or not begun:
             self._write(chronicle)
         return changes

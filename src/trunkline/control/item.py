@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, cast
+
+import msgspec
 
 from trunkline.config.options import Config
 from trunkline.config.server import ServerSpec
@@ -25,9 +27,22 @@ NAMED_BY = {Kind.TOOL: "name", Kind.PROMPT: "name", Kind.RESOURCE: "uri", Kind.T
 def name_of(item: bytes, kind: Kind) -> str:
     """The name (or address) of something that a server lists; empty when it has none."""
     try:
+        return read_string(bytes(_read_name[kind](item).name))
+    except (msgspec.DecodeError, RecursionError):
+        pass  # half a surrogate pair somewhere: read the slow way
+    try:
         return read_string(read_members(item).get(NAMED_BY[kind], b""))
     except ValueError:
         return ""
+
+
+def _name_reader(member: str) -> Callable[[bytes], Any]:
+    """Reads one member of an object, and makes nothing of the others, which may be large."""
+    fields = [("name", msgspec.Raw, msgspec.field(default=msgspec.Raw(b""), name=member))]
+    return msgspec.json.Decoder(msgspec.defstruct("Named", fields)).decode
+
+
+_read_name = {kind: _name_reader(member) for kind, member in NAMED_BY.items()}
 
 
 def options_of(tool: str, said: Mapping[str, ToolOptions]) -> ToolOptions:

@@ -16,7 +16,8 @@ from trunkline.config.server import ServerSpec
 from trunkline.control.item import name_of
 from trunkline.errors import ProtocolError, TrunklineError
 from trunkline.model import LIST_METHODS, Kind, Listing
-from trunkline.tasks import in_slices
+from trunkline.tasks import in_slices, pause_after
+from trunkline.untrusted import as_text
 from trunkline.upstream.connection import CLIENT_INFO, Connection
 from trunkline.upstream.exchange import Exchange
 from trunkline.wire import meta
@@ -73,8 +74,7 @@ def as_definition(tool: Any) -> Mapping[str, Any]:
 
 def version_of(client: Any) -> str:
     """The version of the server behind a client, if it knows it."""
-    version = getattr(getattr(client, "server_info", None), "version", "")
-    return version if isinstance(version, str) else ""
+    return as_text(getattr(getattr(client, "server_info", None), "version", ""))
 
 
 def subscribe_filter(capabilities: dict[str, Any], uris: list[str], tasks: list[str]) -> dict[str, Any]:
@@ -130,6 +130,7 @@ async def _read_list(connection: Connection, spec: ServerSpec, kind: Kind) -> Li
         nonlocal listing, left
         try:
             page = await _read_page(connection, spec, kind, cursor or b"")
+            await pause_after(page.get(kind.value, b""))
             raw = _raw_items(page, spec, kind)
         except TrunklineError as error:
             listing = dataclasses.replace(listing, problem=str(error))
@@ -168,6 +169,7 @@ async def _read_page(connection: Connection, spec: ServerSpec, kind: Kind, curso
         background=True,
     )
     reply = await connection.request(exchange)
+    await pause_after(reply.result)
     if reply.error:
         if kind is Kind.TEMPLATE and error_code(reply.error) == -32601:
             return {kind.value: b"[]"}  # a server with resources need not have templates

@@ -6,6 +6,7 @@ import dataclasses
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import is_
+from sys import intern
 from typing import Any
 
 from trunkline.config.options import Config
@@ -62,7 +63,7 @@ class Catalogue:
         self._tables: dict[Kind, Table] = {}
 
     def prepare(self, views: Mapping[str, ServerView], config: Config) -> Iterator[None]:
-        """Make the entries that are new, one at each step; `join` does what is left of it."""
+        """Make the entries that are new, one at each step, for one unit after the other; `join` does what is left."""
         lists = self._lists_of(views)
         if self._plan.config is config and list(lists) == list(self._lists):
             before = self._lists
@@ -84,6 +85,7 @@ class Catalogue:
             if self._trust is not None and not self._own:
                 for member, found in members:
                     self._trust.seen(member, found.values())
+            yield  # there may be many that list nothing yet
         self._views, self._lists = views, lists
 
     def _lists_of(self, views: Mapping[str, ServerView]) -> dict[str, Mapping[Kind, Listing]]:
@@ -287,13 +289,13 @@ class _Unit:
             for items, for_askable in ((listing.items, False), (listing.for_askable, True)):
                 for item in items:
                     known = made.get(item)
-                    name = known.name if known is not None else name_of(item, kind)
+                    name = known.name if known is not None else intern(name_of(item, kind))
                     if name:
                         listed.setdefault(name, []).append((member, item, for_askable))
                         own.append(name)
                     yield
             if self._trust is not None and not self._own and kind is Kind.TOOL:
-                self._trust.know(member, own)
+                yield from self._trust.know(member, own)
         entries: dict[str, Entry] = {}
         offered: dict[str, _Item] = {}
         held: dict[str, Entry] = {}

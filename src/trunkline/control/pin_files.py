@@ -6,42 +6,39 @@ from pathlib import Path
 
 import msgspec
 
-from trunkline.control.pins import (
+from trunkline.control.held_files import FOLDER, FORMAT, LARGEST
+from trunkline.control.server_files import ServerFiles
+from trunkline.storage.pins import Key
+from trunkline.tools.trust.agreement import (
     MOST,
     VARIANTS,
     Agreed,
     Identity,
-    Kept,
+    ServerPins,
     Unsaved,
     WaitingItem,
     met_another,
     rejected_meanwhile,
 )
-from trunkline.control.server_files import ServerFiles
-from trunkline.storage.pins import Key
-
-FORMAT = 1
-LARGEST = 128 * 2**20
-"""Bytes of a file that is read at all."""
 
 
 class PinFiles:
     """Everything here is done in threads."""
 
     def __init__(self, home: Path) -> None:
-        self._files = ServerFiles(home / "pins", _Document, format=FORMAT, largest=LARGEST)
+        self._files = ServerFiles(home / FOLDER, _Document, format=FORMAT, largest=LARGEST)
         self.forget, self.forget_owner = self._files.forget, self._files.forget_owner
 
     def servers(self) -> list[str]:
         """Of whom anything is kept that can be read."""
         return [found.server for _, found in self._files.each() if not isinstance(found, ValueError)]
 
-    def load(self, server: str) -> Kept:
+    def load(self, server: str) -> ServerPins:
         """What is kept of a server; nothing where it was never seen. `ValueError` when that cannot be known."""
         document = self._files.read(server)
-        return Kept() if document is None else _kept(document)
+        return ServerPins() if document is None else _kept(document)
 
-    def whole(self, server: str) -> tuple[Kept, Unsaved] | None:
+    def whole(self, server: str) -> tuple[ServerPins, Unsaved] | None:
         """The same with every definition, to be kept elsewhere."""
         if not self._files.path(server).exists():
             return None
@@ -57,7 +54,7 @@ class PinFiles:
         unsaved.waiting = set(kept.waiting)
         return kept, unsaved
 
-    def save(self, server: str, kept: Kept, unsaved: Unsaved) -> set[Key] | None:
+    def save(self, server: str, kept: ServerPins, unsaved: Unsaved) -> set[Key] | None:
         """Write what changed; gives names of which others agreed to something else first, and theirs counts.
 
         `None` when it could not be written: the disk does not take it, or what is there cannot be read.
@@ -112,8 +109,8 @@ class PinFiles:
         return self._files.write(server, document)
 
 
-def _kept(document: _Document) -> Kept:
-    return Kept(
+def _kept(document: _Document) -> ServerPins:
+    return ServerPins(
         document.identity,
         set(document.begun),
         {

@@ -10,12 +10,12 @@ from dataclasses import replace
 import msgspec
 
 from trunkline.control.pin_store import PinStore
-from trunkline.control.pins import SERVER, Identity, Kept, Unsaved, Waiting
 from trunkline.errors import StoreError
 from trunkline.identity import owner_of, server_id
 from trunkline.storage.pins import Key
 from trunkline.storage.store import Change
 from trunkline.tasks import Tasks
+from trunkline.tools.trust.agreement import SERVER, Identity, ServerPins, Unsaved, Waiting
 from trunkline.tools.trust.definition import Pin
 
 log = logging.getLogger("trunkline")
@@ -31,7 +31,7 @@ class PinKeeper:
 
     def __init__(self, store: PinStore, tasks: Tasks | None, changed: Callable[[str], None]) -> None:
         self.store, self._tasks, self._changed = store, tasks, changed
-        self.known: dict[str, Kept] = {}
+        self.known: dict[str, ServerPins] = {}
         self._unsaved: dict[str, Unsaved] = {}
         self._anew: set[str] = set()
         """Servers whose names were given to others: what is kept is of those before them."""
@@ -48,7 +48,7 @@ class PinKeeper:
         if server not in self._unsaved:
             self.known.pop(server, None)
 
-    def begin_anew(self, server: str, kept: Kept) -> None:
+    def begin_anew(self, server: str, kept: ServerPins) -> None:
         """Nothing of what is kept of a server counts any more."""
         self._anew.add(server)
         self.known[server] = kept
@@ -166,7 +166,7 @@ class PinKeeper:
             self._saving = None
         return None
 
-    async def _save_one(self, server: str, kept: Kept, unsaved: Unsaved) -> None:
+    async def _save_one(self, server: str, kept: ServerPins, unsaved: Unsaved) -> None:
         copied = replace(kept, begun=set(kept.begun), waiting=dict(kept.waiting), pins={})
         if server in self._anew:
             await self.store.forget(server)
@@ -179,7 +179,7 @@ class PinKeeper:
             await self._look_again(server)
 
 
-def _still_waiting(kept: Kept, fresh: Kept, unsaved: Unsaved) -> dict[Key, Waiting]:
+def _still_waiting(kept: ServerPins, fresh: ServerPins, unsaved: Unsaved) -> dict[Key, Waiting]:
     """What waits here once it is known what others decided; what they only saw is theirs to show."""
     found: dict[Key, Waiting] = {}
     for key, one in kept.waiting.items():

@@ -12,21 +12,22 @@ import msgspec
 
 from trunkline.config.tenancy import StoreConfig
 from trunkline.control.pin_files import PinFiles
-from trunkline.control.pins import (
+from trunkline.identity import owner_of, server_id, unit_name
+from trunkline.storage import pins as rows
+from trunkline.storage.engine import Session
+from trunkline.storage.pins import Key, PinRow, ServerOf
+from trunkline.storage.store import Store, open_store, place_of
+from trunkline.tools.trust.agreement import (
     MOST,
     VARIANTS,
     Identity,
-    Kept,
+    ServerPins,
     Unsaved,
     Waiting,
     WaitingItem,
     met_another,
     rejected_meanwhile,
 )
-from trunkline.identity import owner_of, server_id, unit_name
-from trunkline.storage import pins as rows
-from trunkline.storage.pins import Key, PinRow, ServerOf
-from trunkline.storage.store import Store, open_store, place_of
 
 AT_ONCE = 2_000
 """Definitions that are agreed to in one change of the store: others wait for it."""
@@ -49,7 +50,7 @@ class PinStore:
         found.update(server_id(*one) for one in (await rows.servers(store) if store is not None else ()))
         return sorted(found)
 
-    async def load(self, server: str) -> Kept:
+    async def load(self, server: str) -> ServerPins:
         """What is kept of a server; nothing where it was never seen. `ValueError` when that cannot be known."""
         store = self._store()
         if store is None:
@@ -60,7 +61,7 @@ class PinStore:
         waits = await rows.waiting(store, this)
         return await asyncio.to_thread(_read, head, found, waits)
 
-    async def save(self, server: str, kept: Kept, unsaved: Unsaved) -> set[Key] | None:
+    async def save(self, server: str, kept: ServerPins, unsaved: Unsaved) -> set[Key] | None:
         """Write what changed; gives names of which others agreed to something else first, and theirs counts.
 
         `None` when it cannot be written, and could not later either.
@@ -104,15 +105,17 @@ class PinStore:
         await self._put(store, server, kept, unsaved)
         await asyncio.to_thread(self._files.forget, server)
 
-    async def _put(self, store: Store, server: str, kept: Kept, unsaved: Unsaved) -> set[Key] | None:
+    async def _put(self, store: Store, server: str, kept: ServerPins, unsaved: Unsaved) -> set[Key] | None:
         if sum(len(one.definition) for one in kept.waiting.values()) > WAITING:
             return None
-        keys, contested = list(unsaved.agreed), set[Key]()
-        for at in range(0, len(keys), AT_ONCE):
-            some = keys[at : at + AT_ONCE]
-            contested |= await self._put_some(store, server, unsaved, some)
-        this = _whose(server)
+        keys, contested, this = list(unsaved.agreed), set[Key](), _whose(server)
+        while len(keys) > AT_ONCE:
+            async with store.transaction() as session:
+                contested |= await _agree(session, this, unsaved, keys[:AT_ONCE])
+            del keys[:AT_ONCE]
         async with store.changing("pin", *this) if unsaved.decided else store.transaction() as session:
+            if keys:
+                contested |= await _agree(session, this, unsaved, keys)
             seen = [key for key in unsaved.waiting if key in kept.waiting and key not in unsaved.decided]
             for key, content in await rows.waiting_of(session, this, seen):
                 if rejected_meanwhile(_item(content), kept.waiting[key]):
@@ -125,26 +128,6 @@ class PinStore:
             identity = msgspec.json.encode(kept.identity).decode() if kept.identity is not None else ""
             if head != (identity, " ".join(sorted(begun))):
                 await rows.put_head(session, this, identity, " ".join(sorted(begun)))
-        return contested
-
-    async def _put_some(self, store: Store, server: str, unsaved: Unsaved, keys: list[Key]) -> set[Key]:
-        this = _whose(server)
-        async with store.transaction() as session:
-            known = await rows.pinned(session, this, keys)
-            contested = {
-                key for key in keys if key in unsaved.first and met_another(known.get(key, ()), unsaved.agreed[key])
-            }
-            room = DEFINITIONS - await rows.size(session, this)
-            chosen = [key for key in keys if key not in contested]
-            await rows.put_pins(session, this, _pin_rows(unsaved, chosen, room))
-            for key in chosen:
-                old = [pin for pin in known.get(key, ()) if pin not in unsaved.agreed[key]]
-                spare = old[max(0, VARIANTS - len(unsaved.agreed[key])) :]
-                if spare:
-                    await rows.remove_pins(session, this, key, spare)
-            if await rows.count(session, this) > MOST:
-                for kind in {kind for kind, _ in chosen}:
-                    await rows.keep_newest(session, this, kind, MOST)
         return contested
 
 
@@ -177,12 +160,30 @@ def _whose(server: str) -> ServerOf:
     return owner_of(server), unit_name(server)
 
 
+async def _agree(session: Session, server: ServerOf, unsaved: Unsaved, keys: list[Key]) -> set[Key]:
+    """Pin some names; gives those of which others agreed to something else first."""
+    known = await rows.pinned(session, server, keys)
+    contested = {key for key in keys if key in unsaved.first and met_another(known.get(key, ()), unsaved.agreed[key])}
+    room = DEFINITIONS - await rows.size(session, server)
+    chosen = [key for key in keys if key not in contested]
+    await rows.put_pins(session, server, _pin_rows(unsaved, chosen, room))
+    for key in chosen:
+        old = [pin for pin in known.get(key, ()) if pin not in unsaved.agreed[key]]
+        spare = old[max(0, VARIANTS - len(unsaved.agreed[key])) :]
+        if spare:
+            await rows.remove_pins(session, server, key, spare)
+    if await rows.count(session, server) > MOST:
+        for kind in {kind for kind, _ in chosen}:
+            await rows.keep_newest(session, server, kind, MOST)
+    return contested
+
+
 def _read(
     head: tuple[str, str] | None,
     found: list[tuple[bytes, int, bytes, Key]],
     waits: list[tuple[Key, bytes]],
-) -> Kept:
-    kept = Kept()
+) -> ServerPins:
+    kept = ServerPins()
     if head is not None:
         kept.identity = msgspec.json.decode(head[0], type=Identity) if head[0] else None
         kept.begun = set(head[1].split())
@@ -205,6 +206,6 @@ def _pin_rows(unsaved: Unsaved, keys: Iterable[Key], room: int) -> Iterator[PinR
             yield PinRow(key, pin, definition if room >= 0 else b"{}", place)
 
 
-def _waiting_rows(kept: Kept, keys: Iterable[Key]) -> Iterator[PinRow]:
+def _waiting_rows(kept: ServerPins, keys: Iterable[Key]) -> Iterator[PinRow]:
     waiting: list[tuple[Key, Waiting]] = [(key, kept.waiting[key]) for key in keys if key in kept.waiting]
     return (PinRow(key, b"", msgspec.json.encode(WaitingItem.of(one))) for key, one in waiting)

@@ -6,7 +6,8 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from trunkline.config.options import Config
@@ -63,7 +64,8 @@ class Registry:
         self._changes = self._done = 0
         """How often something changed, and up to which of it was published."""
         self._publishing: asyncio.Task[None] | None = None
-        self._hurry, self._news = asyncio.Event(), asyncio.Event()
+        self._hurry, self._news, self._free = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._free.set()
         self._next = 0.0
         """When the next snapshot is due."""
 
@@ -107,7 +109,7 @@ class Registry:
         before = self._config
         shown = (config.groups, config.gateway, config.profiles)
         told = set(Kind) if shown != (before.groups, before.gateway, before.profiles) else set[Kind]()
-        if _said(config) != _said(before):
+        if _tool_options(config) != _tool_options(before):
             told.add(Kind.TOOL)
         if (config.annotations, config.middleware) != (before.annotations, before.middleware):
             for owned in self._owned.values():
@@ -169,6 +171,15 @@ class Registry:
         while self._done < wanted and self._publishing is not None:
             self._hurry.set()
             await self._news.wait()
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Publish nothing meanwhile: servers come whose configuration is still to be taken on."""
+        self._free.clear()
+        try:
+            yield
+        finally:
+            self._free.set()
 
     async def settle(self, seconds: float) -> None:
         """Wait, not long, for servers of which nothing at all is known; as long as there is nothing to show, longer."""
@@ -255,6 +266,7 @@ class Registry:
         except TimeoutError:
             pass
         self._hurry.clear()
+        await self._free.wait()
 
     def _pulse(self) -> None:
         news, self._news = self._news, asyncio.Event()
@@ -284,7 +296,7 @@ class _Owned:
         self.snapshot = self._catalogue.join(views, own, self.snapshot.version + 1)
 
 
-def _said(config: Config) -> dict[str, Mapping[str, ToolOptions]]:
+def _tool_options(config: Config) -> dict[str, Mapping[str, ToolOptions]]:
     return {name: spec_options(spec) for name, spec in config.servers.items()}
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from trunkline.control.pins import SERVER, WORDS, Identity, Kept, Waiting, WaitingState
 from trunkline.control.trust import ToolApproved, Trust
 from trunkline.errors import NotFoundError, StoreError, VersionConflictError
 from trunkline.identity import unit_name
 from trunkline.tools.names import prefixed
+from trunkline.tools.trust.agreement import SERVER, WORDS, Identity, ServerPins, Waiting, WaitingState
 from trunkline.tools.trust.definition import Definition, diff, pin_of, unread_pin
 from trunkline.tools.trust.poisoning import LONGEST
 
@@ -86,7 +86,9 @@ async def reject(trust: Trust, server: str, names: Collection[str] = (), *, dige
     return [name for _, name in chosen]
 
 
-def _chosen(trust: Trust, server: str, names: Collection[str], digests: Collection[str]) -> tuple[Kept, list[Key]]:
+def _chosen(
+    trust: Trust, server: str, names: Collection[str], digests: Collection[str]
+) -> tuple[ServerPins, list[Key]]:
     kept, unit = trust.kept(server), unit_name(server)
     wanted = {name: [key for key in kept.waiting if name in (key[1], prefixed(unit, key[1]))] for name in names}
     wanted = wanted or {"": list(kept.waiting)}

@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.util import find_spec
 from operator import is_
 from pathlib import Path
@@ -23,14 +24,16 @@ from trunkline.tasks import Tasks, in_slices
 from trunkline.tool import Safety
 from trunkline.tools.annotations import get_tool_safety_level
 from trunkline.tools.per_offer import PerOffer
-from trunkline.upstream.http1 import HttpClient, request_bytes, split_url
+from trunkline.upstream.http1 import HttpClient, request_bytes
+from trunkline.upstream.origin import split_url
 from trunkline.wire.members import decode_bounded, decode_object
+from trunkline.workers import in_thread
 
 if TYPE_CHECKING:
     from trunkline.search.finder import Finder
     from trunkline.search.index import Reason
     from trunkline.search.text import ToolText
-    from trunkline.search.vectors import Vectors
+    from trunkline.search.vectors import Embedder, Vectors
 
 log = logging.getLogger("trunkline")
 
@@ -82,12 +85,9 @@ class SearchIndex(Generic[SomeTool]):
             self.tools[key] = tool
             yield
 
-    def adopt(self, finder: Finder) -> Iterator[None]:
-        """Search with another finder, once it knows every tool; until then the one there was answers."""
-        for key, tool in self.tools.items():
-            finder.add(self._text(key, tool))
-            yield
-        self.finder = finder
+    def deepen(self, vectors: Vectors) -> Iterator[None]:
+        """Go by what tools mean as well, once every tool was read."""
+        return self.finder.deepen(vectors, (self._text(key, tool) for key, tool in self.tools.items()))
 
 
 class ToolSearch:
@@ -103,7 +103,9 @@ class ToolSearch:
         self.index: SearchIndex[Entry] | None = None
         """What is searched, if anybody did."""
         self._deepened = section.strategy not in ("semantic", "hybrid")
-        """Whether nothing is left to be read of what tools mean."""
+        """Whether nothing is left to be read of what tools mean, or it is being read."""
+        self._reading = False
+        """Whether it is being read: until then words answer."""
         self._work: list[asyncio.Task[None]] = []
         """What computes vectors meanwhile."""
         self._others: dict[SearchStrategy, ToolSearch] = {}
@@ -145,14 +147,17 @@ class ToolSearch:
         await self._follow(index, newest)
         if not self._deepened:
             self._deepened = True
-            self._work.append(self._tasks.start(self._deepen(index), name="meanings of tools"))
+            if (embedder := _embedder(self._section)) is not None:
+                self._reading = True
+                self._work.append(self._tasks.start(self._deepen(index, embedder), name="meanings of tools"))
         wanted = self._admitted(index, among, servers, safety, askable)
         boost = self._learned.boost(scope.user, scope.thread or scope.session) if self._section.learn else None
+        early = self._reading and (strategy or self._section.strategy) in ("semantic", "hybrid")
         hits = await index.finder.find(
             query, limit=limit, min_score=min_score, only=wanted, boost=boost, strategy=strategy
         )
         return [
-            Found(tool, hit.score, hit.reasons, hit.words_alone)
+            Found(tool, hit.score, hit.reasons, hit.words_alone or early)
             for hit in hits
             if (known := index.tools.get(hit.key)) is not None and (tool := _among(among, known)) is not None
         ]
@@ -193,12 +198,13 @@ class ToolSearch:
             if self.index is None:
                 index = SearchIndex(self._finder(), self._text, lambda one, other: one.definition == other.definition)
                 if not (shallow or self._deepened):
-                    await self._deepen(index)
+                    if (embedder := _embedder(self._section)) is not None:
+                        await self._deepen(index, embedder)
                     self._deepened = True
                 self.index = index
             return self.index
 
-    def _finder(self, vectors: Vectors | None = None) -> Finder:
+    def _finder(self) -> Finder:
         # Start-up does without it: most who start a hub do not search at once.
         from trunkline.search.finder import Finder
 
@@ -207,16 +213,20 @@ class ToolSearch:
             strategy=section.strategy,
             min_score=section.min_score,
             query_timeout=section.query_timeout,
-            vectors=vectors,
         )
 
-    async def _deepen(self, index: SearchIndex[Entry]) -> None:
-        """Teach an index that goes by words what its tools mean."""
-        vectors = await _vectors(self._section, self._home, self._tasks)
-        if vectors is not None:
-            self._work.append(self._tasks.start(vectors.work(), name="vectors"))
-            async with self._following:
-                await in_slices(index.adopt(self._finder(vectors)))
+    async def _deepen(self, index: SearchIndex[Entry], embedder: Embedder) -> None:
+        """Teach an index that goes by words what its tools mean; vectors are kept under the home folder."""
+        # What vectors need takes long to load, and the loop must not wait for it.
+        await in_thread(lambda: import_module("trunkline.search.vectors"))
+        from trunkline.search.vectors import VectorFile, Vectors
+
+        vectors = Vectors(embedder, self._tasks, VectorFile(self._home / "vectors", embedder.model))
+        await vectors.load()
+        self._work.append(self._tasks.start(vectors.work(), name="vectors"))
+        async with self._following:
+            await in_slices(index.deepen(vectors))
+        self._reading = False
 
     async def _follow(self, index: SearchIndex[Entry], snapshot: Snapshot) -> None:
         """Bring the index to what a snapshot has, or a newer one."""
@@ -317,25 +327,17 @@ def _admits(entry: Entry, servers: Collection[str], safety: Safety | None, askab
     )
 
 
-async def _vectors(section: SearchSection, home: Path, tasks: Tasks) -> Vectors | None:
-    """The vectors that are kept under `home`, if there is a model."""
+def _embedder(section: SearchSection) -> Embedder | None:
+    """The model, if there is one and what its vectors need."""
     if find_spec("numpy") is None:
         if section.strategy == "semantic" or section.embeddings_url:
             log.warning("Tools are found by their words alone: trunkline[semantic] is not installed.")
         return None
+    if section.embeddings_url:
+        return RemoteEmbedder(section.embeddings_url, section.embeddings_model, section.embeddings_token)
     from trunkline.search.builtin import builtin_embedder
-    from trunkline.search.vectors import VectorFile, Vectors
 
-    embedder = (
-        RemoteEmbedder(section.embeddings_url, section.embeddings_model, section.embeddings_token)
-        if section.embeddings_url
-        else builtin_embedder()
-    )
-    if embedder is None:
-        return None
-    vectors = Vectors(embedder, tasks, VectorFile(home / "vectors", embedder.model))
-    await vectors.load()
-    return vectors
+    return builtin_embedder()
 
 
 class RemoteEmbedder:

@@ -7,23 +7,25 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
 from trunkline.config.server import ServerSpec, TrustMode
 from trunkline.control.pin_keeper import PinKeeper
 from trunkline.control.pin_store import PinStore
-from trunkline.control.pins import MOST, SERVER, VARIANTS, WORDS, Identity, Kept, Waiting, WaitingState
 from trunkline.errors import StoreError
 from trunkline.events import Emitter, Event
 from trunkline.identity import owner_of
 from trunkline.model import Introduction, Kind, Listing
 from trunkline.tasks import Tasks
+from trunkline.tools.trust.agreement import MOST, SERVER, VARIANTS, WORDS, Identity, ServerPins, Waiting, WaitingState
 from trunkline.tools.trust.definition import Definition, Pin, Sign, pin_of, raw_digest, signs_of_risk, unread_pin
 from trunkline.tools.trust.lookalikes import Names
 from trunkline.tools.trust.poisoning import LONGEST, poisoning
+from trunkline.untrusted import as_text
+from trunkline.wire.members import decode_object
 
 log = logging.getLogger("trunkline")
 
@@ -104,7 +106,7 @@ class Trust:
         """Watch a server no more; what was agreed to stays on the disk."""
         self._specs.pop(server, None)
         self._introduced.pop(server, None)
-        self._names_of(server).put(server, ())
+        self._names_of(server).remove(server)
         self.pins.let_go(server)
 
     async def load(self, server: str) -> None:
@@ -120,14 +122,14 @@ class Trust:
 
     def _lost(self, server: str, why: str) -> None:
         """What was agreed to cannot be read, so that nobody knows what may be served."""
-        kept = self._kept[server] = Kept(lost=True)
+        kept = self._kept[server] = ServerPins(lost=True)
         self._hold_all(server, "what was agreed to of it cannot be read", why)
         if server in self._specs and self._mode(server) == ("follow", True):
             self.begin_anew(server, kept)
 
     def _away(self, server: str, error: StoreError) -> None:
         """The same for now: as soon as the store is back, it is known again."""
-        self._kept[server] = Kept(lost=True, away=True)
+        self._kept[server] = ServerPins(lost=True, away=True)
         if server not in self._specs or self._mode(server) != ("follow", True):
             self._hold_all(server, "the store is away, and with it what was agreed to of it", str(error))
         self.pins.ask_again()
@@ -144,9 +146,9 @@ class Trust:
         sign = Sign("unreadable", words, why)
         self._wait(server, SERVER, server, Waiting("held", b"", digest, self._clock(), (), (sign,)))
 
-    def begin_anew(self, server: str, kept: Kept) -> None:
+    def begin_anew(self, server: str, kept: ServerPins) -> None:
         """Whatever was agreed to of a server counts no more; what it says next is agreed to as at first sight."""
-        self.pins.begin_anew(server, Kept(kept.identity))
+        self.pins.begin_anew(server, ServerPins(kept.identity))
         self.note(server).decided.add((SERVER, server))
 
     # Judging, on the way into a snapshot.
@@ -165,7 +167,7 @@ class Trust:
         now, known = _identity(spec, introduction), kept.identity
         key = SERVER, server
         if known is not None and _replaced(known, now):
-            kept, known = Kept(), None
+            kept, known = ServerPins(), None
             self.pins.begin_anew(server, kept)
         what = () if known is None else _differing(known, now)
         if not what or self._mode(server) == ("follow", True):
@@ -185,10 +187,10 @@ class Trust:
             self._wait(server, SERVER, server, Waiting("held", text, digest, self._clock(), what, (sign,)))
             self.changed(server)
 
-    def know(self, server: str, names: Iterable[str]) -> None:
-        """Say what tools a server has, before they are judged: others' are held against them."""
+    def know(self, server: str, names: Iterable[str]) -> Iterator[None]:
+        """Say what tools a server has, before they are judged, one at each step: others' are held against them."""
         if server in self._specs:
-            self._names_of(server).put(server, names)
+            yield from self._names_of(server).put(server, names)
 
     def judge(self, server: str, kind: Kind, name: str, item: bytes, *, own: bool = False) -> Verdict:
         """What becomes of a definition; `own` is one that a caller was shown on a connection of its own."""
@@ -229,7 +231,13 @@ class Trust:
             self.note(server)
 
     def _weigh(
-        self, server: str, kept: Kept, key: tuple[str, str], definition: Definition, pin: Pin, known: Sequence[Pin]
+        self,
+        server: str,
+        kept: ServerPins,
+        key: tuple[str, str],
+        definition: Definition,
+        pin: Pin,
+        known: Sequence[Pin],
     ) -> Verdict:
         kind = key[0]
         mode, explicit = self._mode(server)
@@ -253,7 +261,9 @@ class Trust:
         digest = pin.canonical.hex()
         return self._put_off(server, key, Waiting(state, definition.item, digest, self._clock(), what, tuple(signs)))
 
-    def _weigh_long(self, server: str, kept: Kept, key: tuple[str, str], item: bytes, known: Sequence[Pin]) -> Verdict:
+    def _weigh_long(
+        self, server: str, kept: ServerPins, key: tuple[str, str], item: bytes, known: Sequence[Pin]
+    ) -> Verdict:
         """What is too long to be read is agreed to at first sight, and held whenever it is another."""
         pin, (mode, explicit) = unread_pin(item), self._mode(server)
         late = mode == "hold" and "plain" in kept.begun
@@ -282,14 +292,14 @@ class Trust:
             log.warning("Server %s: the %s %r is held back: %s.", *words, extra=about)
             self.emit(ToolHeld(server, WORDS[kind], name, made.why))
 
-    def _taken_back(self, server: str, kept: Kept, key: tuple[str, str], own: bool) -> Verdict:
+    def _taken_back(self, server: str, kept: ServerPins, key: tuple[str, str], own: bool) -> Verdict:
         """What was agreed to is there again; what another caller is shown may go on to differ."""
         if not own and key in kept.waiting:
             del kept.waiting[key]
             self.note(server).waiting.add(key)
         return AGREED
 
-    def agree(self, server: str, kept: Kept, key: tuple[str, str], item: bytes, pin: Pin) -> Verdict:
+    def agree(self, server: str, kept: ServerPins, key: tuple[str, str], item: bytes, pin: Pin) -> Verdict:
         """Pin a definition."""
         kind, name = key
         pins = kept.pins.setdefault(kind, {})
@@ -320,9 +330,9 @@ class Trust:
 
     # What waits.
 
-    def kept(self, server: str) -> Kept:
+    def kept(self, server: str) -> ServerPins:
         """What is known of a server, to be looked at and changed by who reviews it."""
-        return self._kept.get(server) or Kept()
+        return self._kept.get(server) or ServerPins()
 
     def servers(self) -> list[str]:
         """Of whom anything is known."""
@@ -346,15 +356,10 @@ def _nobody(server: str, kinds: Iterable[str] = ()) -> None:
 
 
 def _identity(spec: ServerSpec, introduction: Introduction) -> Identity:
-    try:
-        info: Any = json.loads(introduction.info or b"{}")
-        name = info.get("name") if isinstance(info, dict) else ""  # type: ignore[reportUnknownMemberType] - JSON
-    except ValueError:
-        name = ""
     where = urlsplit(spec.url)
     origin = f"{where.scheme}://{where.netloc.rpartition('@')[2]}".lower() if spec.url else ""
     launch = hashlib.sha256(json.dumps([spec.command, *spec.args]).encode()).hexdigest()[:32] if spec.command else ""
-    return Identity(name if isinstance(name, str) else "", origin, launch)
+    return Identity(as_text(decode_object(introduction.info).get("name")), origin, launch)
 
 
 def _differing(known: Identity, now: Identity) -> tuple[Literal["name", "origin"], ...]:

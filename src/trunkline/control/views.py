@@ -6,8 +6,9 @@ import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
-from trunkline.config.options import Config, ProfileSpec, result_limits
+from trunkline.config.options import Config, Expose, ProfileSpec, result_limits
 from trunkline.control.item import pattern, renamed
 from trunkline.control.tables import Joiner, Layered
 from trunkline.errors import UnknownNameError
@@ -22,6 +23,8 @@ from trunkline.wire.members import encode
 
 MOST = 1_000
 """Kinds of callers whose views are kept; those longest unused are made anew when they come."""
+MOST_SCOPES = 10_000
+"""Callers of whom it is remembered what kind they are."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Audience:
     """They run no programs."""
     caller: str = DIRECT
     """Who calls, as `allowed_callers` of tools name it; empty for a program where there are to be none."""
+    expose: str = ""
+    """How tools are shown to them; empty as their profile has it."""
 
 
 class Views:
@@ -46,7 +51,9 @@ class Views:
     def __init__(self, config: Config, *, programs: bool = False) -> None:
         self._config, self._programs = config, programs
         self._seers: OrderedDict[Audience, _Seer] = OrderedDict()
-        self._made: dict[tuple[object, ...], View] = {}
+        self._made: dict[Audience, View] = {}
+        self._found: dict[Scope, View] = {}
+        """The same by who sees it: most callers call again."""
         self._version = -1
 
     def configure(self, config: Config) -> None:
@@ -59,17 +66,19 @@ class Views:
         """What a caller sees now."""
         if snapshot.version != self._version:
             self._made.clear()
+            self._found.clear()
             self._version = snapshot.version
-        owner = scope.user if snapshot.owned and scope.user in snapshot.owned else ""
-        caller = _calling(scope) if scope.program else DIRECT
-        said = scope.overrides
-        key = (
-            *(scope.profile, scope.rules, said.disable_tool_search, owner),
-            *(said.disable_programmatic_calling, caller),
-        )
-        view = self._made.get(key)
+        view = self._found.get(scope)
         if view is None:
-            view = self._made[key] = self._seer(Audience(*key)).view(snapshot)
+            if len(self._found) >= MOST_SCOPES:
+                self._found.clear()
+            view = self._found[scope] = self._view(_audience(scope, snapshot), snapshot)
+        return view
+
+    def _view(self, audience: Audience, snapshot: Snapshot) -> View:
+        view = self._made.get(audience)
+        if view is None:
+            view = self._made[audience] = self._seer(audience).view(snapshot)
         return view
 
     def make(self, scope: Scope, snapshot: Snapshot) -> View:
@@ -95,6 +104,8 @@ class Views:
     def _new_seer(self, audience: Audience) -> _Seer:
         programs = self._programs and self._config.programs.enabled and not audience.without_programs
         spec = self._spec(audience.profile)
+        if audience.expose:
+            spec = dataclasses.replace(spec, expose=cast("Expose", audience.expose))
         return _Seer(audience, spec, self._config, programs=programs and audience.caller == DIRECT)
 
     def _spec(self, profile: str) -> ProfileSpec:
@@ -115,7 +126,7 @@ def _audience(scope: Scope, snapshot: Snapshot) -> Audience:
     owner = scope.user if scope.user in snapshot.owned else ""
     said = scope.overrides
     lists_all, none = said.disable_tool_search, said.disable_programmatic_calling
-    return Audience(scope.profile, scope.rules, lists_all, owner, none, _calling(scope))
+    return Audience(scope.profile, scope.rules, lists_all, owner, none, _calling(scope), said.expose)
 
 
 def _calling(scope: Scope) -> str:
@@ -176,12 +187,12 @@ class _Seer:
         own = builtin.result_definitions() if reads else []
         if listed is None:
             snapshot = _out_of_the_way(snapshot) if reads else snapshot
-            tools = (*(_own(item, "name") for item in own), *snapshot.tools.values())
+            tools = (*(_builtin_entry(item, "name") for item in own), *snapshot.tools.values())
             return View(self._audience, profile, snapshot, tools=tools, reads_results=reads)
         snapshot = _out_of_the_way(snapshot)
         kept = [entry for found in listed.over(snapshot.offers.values()) for entry in found]
         programs, head = self._own_tools(facts)
-        tools = [*head, *(_own(item, "name") for item in own)]
+        tools = [*head, *(_builtin_entry(item, "name") for item in own)]
         view = View(
             *(self._audience, profile, snapshot),
             searching=True,
@@ -194,8 +205,8 @@ class _Seer:
             return view  # a server that stands alone speaks for itself about resources
         return dataclasses.replace(
             view,
-            resources=tuple(_own(item, "uri") for item in builtin.RESOURCES),
-            templates=tuple(_own(item, "uriTemplate") for item in builtin.TEMPLATES),
+            resources=tuple(_builtin_entry(item, "uri") for item in builtin.RESOURCES),
+            templates=tuple(_builtin_entry(item, "uriTemplate") for item in builtin.TEMPLATES),
         )
 
     def prepare(self, snapshot: Snapshot) -> Iterator[None]:
@@ -210,7 +221,7 @@ class _Seer:
         units = [fact.unit for fact in facts if fact.unit]
         if units != self._head[0] or not self._head[1]:
             offered = builtin.definitions(units, programs=self._programs, coding=self._coding)
-            self._head = units, [_own(item, "name") for item in offered]
+            self._head = units, [_builtin_entry(item, "name") for item in offered]
         head = self._head[1]
         if self._programs and not self._coding:
             saves = sum(fact.size for fact in facts) > sum(len(entry.definition) for entry in head)
@@ -372,6 +383,6 @@ def _matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
     return lambda name: any(glob.matches(name) for glob in globs)
 
 
-def _own(item: dict[str, object], key: str) -> Entry:
+def _builtin_entry(item: dict[str, object], key: str) -> Entry:
     name = str(item[key])
     return Entry(name, "", name, encode(item))

@@ -9,14 +9,16 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from trunkline.config.client_forms import is_client_file
 from trunkline.config.options import Config, default_home
+from trunkline.config.placeholder import PATH, is_placeholder
 from trunkline.config.reading import load, parse, read_document, user_file
 from trunkline.config.server import ServerSpec
 from trunkline.doctor.finding import Finding, Severity
 from trunkline.errors import ConfigError
+from trunkline.untrusted import as_object
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def _piece_by_piece(
             return False
         return True
 
-    servers = _table(document.get("mcpServers", document.get("servers")))
+    servers = as_object(document.get("mcpServers", document.get("servers")))
     # Written so, a server is read as in a client's file, whatever stands beside it.
     key = "mcpServers" if is_client_file(document) else "servers"
     broken = [name for name, spec in servers.items() if not fits({key: {name: spec}}, name)]
@@ -137,17 +139,13 @@ def _with_groups(
     """Groups and profiles that can be used; what fails only for a broken server's sake is not held against them."""
     away = set(broken)
     for part in ("groups", "profiles"):
-        for name, spec in _table(document.get(part)).items():
+        for name, spec in as_object(document.get(part)).items():
             trial = {**left, part: {**left.get(part, {}), name: spec}}
-            if away.isdisjoint(_table(spec).get("servers", ())) and fits(trial):
+            if away.isdisjoint(as_object(spec).get("servers", ())) and fits(trial):
                 left = trial
             else:
                 away.add(name)
     return left
-
-
-def _table(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _classified(error: ConfigError, path: Path, server: str) -> Finding:
@@ -196,20 +194,6 @@ def _how_to_set(problem: str) -> str:
     return f"Run `{'`, `'.join(commands)}`, where Trunkline is started, or give a default: `${{env:NAME:-value}}`."
 
 
-_PLACEHOLDER = re.compile(
-    r"""<[^<>]+>                                        # <token>
-    | \[(?:your|insert|api)[^\]]*\]                     # [your token]
-    | \{\{?[\w\s-]+\}?\}                                # {{token}}
-    | (?:[\w-]*[_-])?your[_-][\w-]+                     # YOUR_API_KEY, sk-your-key
-    | my[_-](?:api[_-]?)?(?:key|token|secret)
-    | (?:insert|replace|put|enter|paste|add)[_\s-](?:me|your|here|with|this|api|the|token|key)[\w\s-]*
-    | (?:api[_-]?)?(?:key|token|secret)[_-](?:goes[_-])?here
-    | change[_-]?me | todo | tbd | fixme | placeholder | dummy
-    | (?:[\w]+[_-])?x{4,} | \*{3,} | \.{3} | …
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-_PATH = re.compile(r"/(?:absolute/)?path/to/|/Users/(?:your-?)?user-?name/|/home/(?:your-?)?user-?name/", re.IGNORECASE)
 _MARKED = re.compile(r"<[^<>]+>|(?:[\w-]*[_-])?your[_-][\w-]+", re.IGNORECASE)
 """What cannot be meant in an argument either, where words may be anything."""
 
@@ -221,17 +205,11 @@ def placeholders(spec: ServerSpec) -> list[str]:
     found += [
         f"argument {number}"
         for number, word in enumerate(spec.args, 1)
-        if _MARKED.fullmatch(word.rpartition("=")[2]) or _PATH.match(word)
+        if _MARKED.fullmatch(word.rpartition("=")[2]) or PATH.match(word)
     ]
     if re.search(r"<[^<>/]+>|\byour[-_](?:host|domain|server|company)\b", spec.url, re.IGNORECASE):
         found.append("the url")
     return found
-
-
-def is_placeholder(value: str) -> bool:
-    """Whether a value is one that stands for another."""
-    text = re.sub(r"^(?:Bearer|Basic|Token)\s+", "", value.strip(), flags=re.IGNORECASE).strip("\"'")
-    return bool(_PLACEHOLDER.fullmatch(text) or _PATH.match(text))
 
 
 _SMART = "“”„‟‘’‚‛«»"

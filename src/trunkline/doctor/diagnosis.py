@@ -25,12 +25,11 @@ from trunkline.doctor.unreachable import explain_connection
 from trunkline.doctor.watch import WatchingWarden
 from trunkline.doctor.words import scrubbed
 from trunkline.errors import AuthorizationNeededError, ConfigError, TrunklineError
-from trunkline.model import Answer, Kind, ServerView, State
+from trunkline.model import Kind, ServerView, State
 from trunkline.tasks import open_tasks
 from trunkline.upstream.authorization import nobodys
 from trunkline.upstream.download import runner_of
-from trunkline.upstream.pool import ConnectionKey, Pool, PoolEvents
-from trunkline.wire.envelope import error_object
+from trunkline.upstream.pool import Pool, PoolEvents
 
 AT_ONCE = 8
 """Servers that are started side by side."""
@@ -252,7 +251,7 @@ async def open_room(
     warden = WatchingWarden()
     try:
         async with open_tasks() as tasks:
-            pool = Pool(tasks, warden, PoolEvents(_unheard, lambda _: None, _nobody), nobodys)
+            pool = Pool(tasks, warden, PoolEvents(), nobodys)
             try:
                 yield Room(pool, warden, env, folder, file, timeout, now)
             finally:
@@ -267,13 +266,3 @@ async def open_room(
 def _scrubbed(finding: Finding, spec: ServerSpec) -> Finding:
     words = {name: scrubbed(getattr(finding, name), spec) for name in ("seen", "advice", "command")}
     return dataclasses.replace(finding, **words)
-
-
-def _unheard(key: ConnectionKey, method: str, params: bytes) -> None:
-    """What servers say unasked is of no use here."""
-
-
-def _nobody(owner: str, method: str, params: bytes) -> asyncio.Future[Answer]:
-    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-    future.set_result(Answer(error=error_object(-32601, f"Nobody can be asked {method!r}.")))
-    return future

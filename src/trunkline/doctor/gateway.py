@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
-from trunkline.clients.secret import printable
 from trunkline.config.exposure import check_exposure, is_loopback
 from trunkline.config.options import Config, GatewayConfig
 from trunkline.config.server import ServerSpec, shown_url
@@ -28,7 +27,9 @@ from trunkline.doctor.watch import sockets_of, tcp_sockets
 from trunkline.errors import ConfigError, ProtocolError, StoreError, TrunklineError
 from trunkline.sandbox.runtime import INSTALL, is_installed, prepare
 from trunkline.tenancy.issuer_keys import read_keys
-from trunkline.upstream.http1 import HttpClient, Origin, request_bytes
+from trunkline.untrusted import printable
+from trunkline.upstream.http1 import HttpClient, request_bytes
+from trunkline.upstream.origin import Origin
 from trunkline.wire.members import decode_object
 
 PRIVATE = ("seal.key", "seal.key.next", "secrets.json", "secrets.lock")

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 
 from trunkline.clients.client import CLIENTS, Around
-from trunkline.clients.secret import printable
 from trunkline.clients.server import Server, find, is_trunkline, title
 from trunkline.config.options import Config
 from trunkline.config.server import ServerSpec
@@ -16,6 +15,7 @@ from trunkline.doctor.finding import Finding, Severity
 from trunkline.doctor.words import shorten, without_secrets
 from trunkline.model import Kind, Listing, ServerView
 from trunkline.tools.check.checker import schema_problem
+from trunkline.untrusted import printable
 from trunkline.wire.members import decode_object, is_object, read_members
 
 SHOWN_NAMES = 5

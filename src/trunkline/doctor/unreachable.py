@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 from trunkline.config.server import ServerSpec, shown_url
 from trunkline.doctor.finding import Finding
 from trunkline.doctor.words import finding_of
-from trunkline.upstream.http1 import Origin, split_url
+from trunkline.upstream.origin import Origin, split_url
 
 LOOK_SECONDS = 5.0
 CLOCK_OFF = 24 * 3600.0
@@ -93,7 +93,7 @@ async def _explain_tls(spec: ServerSpec, origin: Origin, error: ssl.SSLError, no
     )
 
 
-def _wrong_time(spec: ServerSpec, origin: Origin, shown: Shown, now: float) -> Finding:
+def _wrong_time(spec: ServerSpec, origin: Origin, shown: SeenCertificate, now: float) -> Finding:
     here = datetime.fromtimestamp(now, UTC)
     if shown.time and abs(shown.time - now) > CLOCK_OFF:
         there = datetime.fromtimestamp(shown.time, UTC)
@@ -132,14 +132,14 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class Shown:
+class SeenCertificate:
     """The certificate, and what time the server thinks it is, in seconds since the epoch; 0 when it does not say."""
 
     certificate: Certificate | None = None
     time: float = 0.0
 
 
-async def look(origin: Origin, seconds: float) -> Shown:
+async def look(origin: Origin, seconds: float) -> SeenCertificate:
     """What can be seen at an address; nothing when it does not answer."""
     writer: asyncio.StreamWriter | None = None
     certificate: Certificate | None = None
@@ -150,9 +150,9 @@ async def look(origin: Origin, seconds: float) -> Shown:
             request = f"HEAD / HTTP/1.1\r\nHost: {origin.authority}\r\nConnection: close\r\n\r\n"
             writer.write(request.encode())
             head = await reader.read(16 * 1024)
-        return Shown(certificate, _date(head))
+        return SeenCertificate(certificate, _date(head))
     except (OSError, TimeoutError):
-        return Shown(certificate)
+        return SeenCertificate(certificate)
     finally:
         if writer is not None:
             writer.transport.abort()

@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from trunkline.upstream.download import descendants
 from trunkline.upstream.process import Process, Warden
+from trunkline.upstream.warden import descendants
 
 KEPT = 64 * 1024
 _BUSY = ("01", "02")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from trunkline.clients.secret import HIDDEN, hidden, printable
+from trunkline.clients.secret import HIDDEN, hidden
 from trunkline.config.server import ServerSpec
 from trunkline.doctor.finding import Finding
+from trunkline.untrusted import printable
 
 SHOWN_LINES = 4
 SHOWN_LETTERS = 200

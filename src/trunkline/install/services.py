@@ -19,7 +19,9 @@ from trunkline.errors import ConfigError, NotFoundError, ProtocolError, RefusedE
 from trunkline.identity import unit_name
 from trunkline.install.marketplace.remote import exchange
 from trunkline.tenancy.servers import About, Registration, split_tools
-from trunkline.upstream.http1 import HttpClient, request_bytes, split_url
+from trunkline.untrusted import as_object
+from trunkline.upstream.http1 import HttpClient, request_bytes
+from trunkline.upstream.origin import split_url
 from trunkline.version import __version__
 
 LARGEST_ANSWER = 4 * 2**20
@@ -137,13 +139,13 @@ def read_services(content: bytes, *, allow_commands: bool) -> list[Service]:
         found: Any = msgspec.json.decode(content)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ProtocolError(f"The discovery endpoint does not answer with JSON: {error}.") from error
-    listed: Any = _object(found).get("services") if isinstance(found, dict) else found
+    listed: Any = as_object(found).get("services") if isinstance(found, dict) else found
     if not isinstance(listed, list):
         raise ProtocolError("The discovery endpoint answers with no list of services.")
     services: dict[str, Service] = {}
     for entry in cast("list[Any]", listed):
-        if _object(entry).get("service_type") == KIND:
-            service = _service(_object(entry), allow_commands)
+        if as_object(entry).get("service_type") == KIND:
+            service = _service(as_object(entry), allow_commands)
             services.setdefault(service.name, service)
         if len(services) > MOST_SERVICES:
             raise ProtocolError(f"The discovery endpoint offers more than {MOST_SERVICES} services.")
@@ -151,7 +153,7 @@ def read_services(content: bytes, *, allow_commands: bool) -> list[Service]:
 
 
 def _service(entry: Mapping[str, Any], allow_commands: bool) -> Service:
-    connection = _object(entry.get("connection"))
+    connection = as_object(entry.get("connection"))
     name = str(entry.get("id") or entry.get("name") or "")[:200]
     wanted: dict[str, Any] = {
         "name": name,
@@ -194,10 +196,6 @@ def _problem(said: Mapping[str, Any], kind: Any, allow_commands: bool) -> str:
     except (ConfigError, msgspec.ValidationError) as error:
         return str(error)
     return ""
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _address_problem(url: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from trunkline.config.oauth import OAuthSpec
 from trunkline.config.server import ServerSpec
 from trunkline.errors import ConfigError
 from trunkline.identity import unit_name
@@ -27,6 +28,8 @@ class McpConnection:
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Kept sealed."""
+    oauth: OAuthSpec = field(default_factory=OAuthSpec)
+    """How to sign in to it, where its own word is not enough. Kept sealed."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class McpServerConfig:
             raise ConfigError(f"Server {said.get('id', '')!r}: {error}.") from error
         _refuse_unknown(said, cls, "A server")
         _refuse_unknown(said["connection"], McpConnection, "A connection")
+        _refuse_unknown(said["connection"].get("oauth", {}), OAuthSpec, "A sign-in")
         for tool in said.get("tools", ()):
             _refuse_unknown(tool, McpToolDefinition, "A tool")
         return read
@@ -94,6 +98,7 @@ class McpServerConfig:
             "name": self.id,
             "url": self.connection.url,
             "headers": dict(self.connection.headers),
+            "oauth": _said(self.connection.oauth),
             "transport": TRANSPORTS[self.type],
             "enabled": self.enabled,
             "display_name": self.display_name,
@@ -113,7 +118,7 @@ def config_of(registration: Registration) -> McpServerConfig:
     kinds = {kind: type for type, kind in TRANSPORTS.items()}
     return McpServerConfig(
         unit_name(spec.name),
-        McpConnection(spec.url, spec.headers),
+        McpConnection(spec.url, spec.headers, spec.oauth),
         cast("Any", kinds.get(spec.kind, "stdio")),
         spec.enabled,
         about.display_name,
@@ -124,6 +129,12 @@ def config_of(registration: Registration) -> McpServerConfig:
         tuple(_tool(item, spec.tools.get(str(item["name"]))) for item in spec.minimal_tools),
         spec.timeout,
     )
+
+
+def _said(oauth: OAuthSpec) -> dict[str, Any]:
+    """What `[servers.NAME.oauth]` would say."""
+    said: dict[str, Any] = msgspec.to_builtins(oauth)
+    return {name: value for name, value in said.items() if value != getattr(OAuthSpec(), name) and value != []}
 
 
 def _minimal(tool: McpToolDefinition) -> dict[str, Any]:

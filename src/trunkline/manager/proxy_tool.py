@@ -14,6 +14,7 @@ from trunkline.model import Entry, Kind
 from trunkline.telemetry.tally import Tally
 from trunkline.tool import DIRECT, Tool, ToolResult
 from trunkline.tools.convert.definition import origin, tool_of
+from trunkline.tools.guidance import said_in
 
 if TYPE_CHECKING:
     from trunkline.manager.config import McpServerConfig
@@ -133,19 +134,13 @@ class McpProxyTool:
 
 def _facets(entry: Entry, tool: Tool) -> dict[str, Any]:
     """What is said of a tool for those who choose and call it, by the operator or its server; `None` for nothing."""
-
-    def said(key: str, other: str = "") -> Any:
-        names = (f"dev.trunkline/{key}", key, other or key)
-        return next((tool.meta[name] for name in names if name in tool.meta), None)
-
-    callers = said("allowed_callers")
-    known = entry.annotations
+    callers, known = said_in(tool.meta, "allowed_callers"), entry.annotations
     return {
-        "when_to_use": said("when_to_use", "whenToUse"),
-        "input_examples": said("input_examples"),
+        "when_to_use": said_in(tool.meta, "when_to_use"),
+        "input_examples": said_in(tool.meta, "input_examples"),
         # What cannot be understood allows nobody.
         "allowed_callers": callers if callers is None or isinstance(callers, list) else [],
-        "defer_loading": said("defer_loading"),
+        "defer_loading": said_in(tool.meta, "defer_loading"),
         "tags": list(known.tags) or None,
-        "estimated_cost": known.cost_hint if known.cost_hint is not None else said("cost_hint", "estimatedCost"),
+        "estimated_cost": known.cost_hint if known.cost_hint is not None else said_in(tool.meta, "cost_hint"),
     }

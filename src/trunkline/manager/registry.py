@@ -113,7 +113,7 @@ class McpRegistry:
         wanted, kept = config.written(), self.hub.relay.tenancy.servers
         with suppress(NotFoundError):
             said, _ = await kept.wanted(owner, config.id)
-            if {**said, "name": config.id} == wanted:
+            if {"oauth": {}, **said, "name": config.id} == wanted:
                 return await kept.get(owner, config.id)
         made = await self.hub.register_server(wanted, scope, owner, replace=False)
         if config.enabled and not config.defer_loading:

@@ -72,7 +72,9 @@ class ToolSearchService:
         async with self._turn:  # one who searches among other tools must not have them changed meanwhile
             if strategy not in self._indexes:
                 finder = Finder(strategy=strategy, vectors=self._vectors)
-                self._indexes[strategy] = SearchIndex(finder, _text, lambda one, other: _said(one) == _said(other))
+                self._indexes[strategy] = SearchIndex(
+                    finder, _text, lambda one, other: _described(one) == _described(other)
+                )
             index = self._indexes[strategy]
             await in_slices(index.update({_key(tool): tool for tool in available_tools}))
             hits = await index.finder.find(query, limit=max_results, min_score=min_score)
@@ -86,15 +88,15 @@ class ToolSearchService:
             ]
 
 
-def _said(tool: Searchable) -> Tool | Entry:
+def _described(tool: Searchable) -> Tool | Entry:
     return tool.entry if isinstance(tool, McpProxyTool) else tool
 
 
 def _key(tool: Searchable) -> str:
-    said = _said(tool)
+    said = _described(tool)
     return f"{said.server}/{said.name}"
 
 
 def _text(key: str, tool: Searchable) -> ToolText:
-    said = _said(tool)
+    said = _described(tool)
     return ToolText.of(said, key=key) if isinstance(said, Tool) else text_of(key, said)

@@ -12,14 +12,16 @@ import msgspec
 
 from trunkline.errors import ConfigError, NotFoundError
 from trunkline.hub import Hub
+from trunkline.identity import owner_of
 from trunkline.manager.config import McpServerConfig, config_of
 from trunkline.manager.context import thread_ids
 from trunkline.manager.proxy_tool import McpProxyTool
-from trunkline.manager.registry import McpRegistry
+from trunkline.manager.registry import PATIENCE, McpRegistry
 from trunkline.storage import documents
 from trunkline.tenancy import portable
 from trunkline.tenancy.portable import Preview
 from trunkline.tenancy.servers import ServerScope
+from trunkline.tenancy.sign_ins import Connected, Credentials
 from trunkline.tenancy.threads import Thread
 from trunkline.thread import FORMAT, HubThread
 
@@ -92,6 +94,33 @@ class McpStorage:
         for id in await self.list_thread_ids(user_id):
             await self.delete_thread_config(id, user_id)
 
+    async def set_user_credentials(
+        self, user_id: str, server_id: str, credentials: Credentials | Mapping[str, Any]
+    ) -> None:
+        """Keep a sign-in that a user made elsewhere, sealed; calls use it, and it is renewed, as one made here."""
+        try:
+            given = msgspec.convert(msgspec.to_builtins(credentials), Credentials)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"These are no credentials: {error}.") from None
+        relay = self.hub.relay
+        spec = relay.signing_in.spec(await relay.scope_of(_whose(user_id)), server_id)
+        await relay.tenancy.sign_ins.adopt(spec, user_id, given)
+        if owner_of(spec.name):
+            await relay.tenants.restart(spec.name, PATIENCE)
+        else:
+            await relay.signing_in.arrive(user_id, PATIENCE)
+
+    async def get_user_credentials(self, user_id: str, server_id: str) -> Connected | None:
+        """What is known of a user's sign-in, without its tokens; `None` where there is none."""
+        found = await self.hub.relay.tenancy.sign_ins.connections(_whose(user_id))
+        return next((one for one in found if one.server == server_id), None)
+
+    async def delete_user_credentials(self, user_id: str, server_id: str) -> None:
+        """Forget a user's sign-in, and have its tokens revoked where that can be."""
+        relay = self.hub.relay
+        spec = relay.signing_in.spec(await relay.scope_of(_whose(user_id)), server_id)
+        await relay.tenancy.sign_ins.sign_out(user_id, spec.name)
+
     async def list_user_ids(self) -> list[str]:
         """Everybody who was added, or has servers or threads."""
         tenancy = self.hub.relay.tenancy
@@ -161,17 +190,21 @@ class McpStorage:
         if lost:
             hint = "Add the user, such as with `trunkline user add`; documents hold the things of users alone."
             raise ConfigError(f"There are things of {lost[0]!r}, who is no user.", hint=hint)
+        await self.hub.relay.trust.saved()
         return (await portable.export(self.hub.relay.tenancy, passphrase)).decode()
 
-    async def import_(self, document: str, passphrase: str = "", *, allow_commands: bool = False) -> Preview:
+    async def import_(
+        self, document: str, passphrase: str = "", *, allow_commands: bool = False, allow_held: bool = False
+    ) -> Preview:
         """Bring in a document of `export`, all of it or nothing; says what that added and changed."""
-        tenancy = self.hub.relay.tenancy
-        taken = portable.Import(tenancy, portable.read(document.encode()), passphrase, commands=allow_commands)
+        tenancy, read = self.hub.relay.tenancy, portable.read(document.encode())
+        taken = portable.Import(tenancy, read, passphrase, commands=allow_commands, held=allow_held)
         found = await taken.preview()
         await taken.take()
         await tenancy.people.follow(None)
         tenancy.threads.follow(None)
         await self.hub.relay.tenants.follow(None)
+        await self.hub.relay.trust.follow(None)
         return found
 
     async def _servers(self, owner: str) -> tuple[McpServerConfig, ...]:

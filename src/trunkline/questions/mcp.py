@@ -33,6 +33,7 @@ from trunkline.questions.kinds import (
     UrlRequest,
     sole_field,
 )
+from trunkline.untrusted import as_list, as_object
 from trunkline.wire.envelope import INVALID_PARAMS
 
 FORMATS = ("email", "uri", "date", "date-time")
@@ -163,7 +164,7 @@ def flag_secrets(params: Mapping[str, Any]) -> list[str]:
     if params.get("mode", "form") != "form":
         return []
     schema: Any = params.get("requestedSchema")
-    properties: Any = schema.get("properties") if isinstance(schema, Mapping) else None  # type: ignore[reportUnknownMemberType]
+    properties: Any = as_object(schema).get("properties")
     if not isinstance(properties, Mapping):
         return []
     found = cast("Mapping[str, Any]", properties)
@@ -285,7 +286,7 @@ def read_property(name: str, schema: Mapping[str, Any], *, required: bool) -> Fo
 def without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """`anyOf` something and null, as Python servers write what may be left out, is that something."""
     either: Any = schema.get("anyOf")
-    choices = cast("list[Any]", either) if isinstance(either, list) else []
+    choices = as_list(either)
     real = [cast("Mapping[str, Any]", one) for one in choices if isinstance(one, Mapping) and one != {"type": "null"}]
     if len(real) != 1:
         return schema

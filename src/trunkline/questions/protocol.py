@@ -35,6 +35,7 @@ from trunkline.questions.manager import (
     global_elicitation_manager,
 )
 from trunkline.questions.mcp import OnlyByUrl, answer_from_mcp, answer_to_mcp, from_mcp, to_mcp
+from trunkline.untrusted import as_object
 from trunkline.wire.envelope import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 
 log = logging.getLogger("trunkline")
@@ -104,7 +105,7 @@ class ElicitationProtocolAdapter:
 
         The reply to a question holds the answer, secrets included: it is for the one who asked.
         """
-        found: dict[str, Any] = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
+        found = as_object(message)
         id, silent = found.get("id"), "method" in found and "id" not in found
         try:
             if found.get("jsonrpc") != "2.0" or isinstance(id, bool) or not isinstance(id, str | int | None):

@@ -61,7 +61,7 @@ class TerminalHandler:
                     self._say("The last question is over. Press Enter for the next.")
                     await self._typist.finish()
                 return await self._ask(request)
-            except Left:
+            except PersonLeftError:
                 self._say("")
                 return ElicitationResponse(request.id, cancelled=True, error="The person left the question.")
 
@@ -170,7 +170,7 @@ except ImportError:  # Windows
     termios = None
 
 
-class Left(Exception):
+class PersonLeftError(Exception):
     """The person left, by Ctrl-C or the end of input."""
 
 
@@ -192,7 +192,7 @@ class Keyboard:
             await self._wait(self._reading)
 
     async def line(self) -> str:
-        """The next line; `Left` when the person left."""
+        """The next line; `PersonLeftError` when the person left."""
         return await self._read(lambda: _next_line(self._stream))
 
     async def secret(self, read: Callable[[], str]) -> Secret | None:
@@ -206,7 +206,7 @@ class Keyboard:
         await self._wait(self._reading)
         value, error = self._reading.result()
         if isinstance(error, EOFError | KeyboardInterrupt):
-            raise Left from None
+            raise PersonLeftError from None
         if error is not None:
             raise error
         return value
@@ -216,7 +216,7 @@ class Keyboard:
         with _on_interrupt(interrupted):
             await asyncio.wait([reading, interrupted], return_when=asyncio.FIRST_COMPLETED)
         if not reading.done():
-            raise Left
+            raise PersonLeftError
 
 
 def read_typed(field: FormField, line: str) -> Any:

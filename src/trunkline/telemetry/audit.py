@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import msgspec
 from trunkline.config.records import AuditSection
 from trunkline.errors import AuditError, ConfigError
 from trunkline.telemetry.audit_chain import BEGIN, MARK, files_in, last_of, link, read_mark
+from trunkline.telemetry.logs import utc_time
 from trunkline.telemetry.record import ASKED, CallRecord, Outcome
 from trunkline.workers import in_thread
 
@@ -50,7 +50,8 @@ class Audit:
     def __init__(
         self, config: AuditSection, folder: Path, key: bytes, *, clock: Callable[[], float] = time.time
     ) -> None:
-        self.config, self.folder, self._key, self._clock = config, folder, key, clock
+        self.config, self.folder, self._clock = config, folder, clock
+        self._keyed = hashlib.blake2b(digest_size=16, key=key)
         self._waiting: deque[bytes] = deque()
         self._lost = 0
         self._later: asyncio.TimerHandle | None = None
@@ -121,7 +122,9 @@ class Audit:
 
     def digest(self, arguments: bytes) -> str:
         """What stands for arguments: equal ones have equal digests here, and nobody can guess them by trying."""
-        return hashlib.blake2b(arguments, digest_size=16, key=self._key).hexdigest()
+        keyed = self._keyed.copy()
+        keyed.update(arguments)
+        return keyed.hexdigest()
 
     def admit(self) -> None:
         """Refuse a call whose line could not be written, where that is wanted."""
@@ -135,11 +138,11 @@ class Audit:
 
     def read(self, ended: Sequence[CallRecord]) -> None:
         """Write a line for each call that ended."""
+        lines: list[_AuditedCall] = []
         for record in ended:
-            for what, _, when in record.path:
-                if what == ASKED:
-                    self._wait(_ENCODER.encode(_call(record, "asked", when)))
-            self._wait(_ENCODER.encode(_call(record, record.outcome, record.seconds)))
+            lines += [_call(record, "asked", when) for what, _, when in record.path if what == ASKED]
+            lines.append(_call(record, record.outcome, record.seconds))
+        self._wait(*map(_ENCODER.encode, lines))
         self._settle()
 
     def add(self, kind: str, said: Mapping[str, Any], *, who: Mapping[str, str] | None = None) -> None:
@@ -159,13 +162,13 @@ class Audit:
             self.add("refusal", said, who=who)
 
     def _queue(self, kind: str, when: float, said: Mapping[str, Any]) -> None:
-        self._wait(_ENCODER.encode({"time": _stamp(when), "kind": kind, **said}))
+        self._wait(_ENCODER.encode({"time": utc_time(when), "kind": kind, **said}))
 
-    def _wait(self, body: bytes) -> None:
-        if len(self._waiting) >= WAITING:
+    def _wait(self, *bodies: bytes) -> None:
+        self._waiting.extend(bodies)
+        for _ in range(len(self._waiting) - WAITING):
             self._waiting.popleft()
             self._lost += 1
-        self._waiting.append(body)
 
     def _settle(self) -> None:
         """Have what waits written: at once where calls depend on it, else in a moment."""
@@ -188,7 +191,7 @@ class Audit:
         try:
             self._make_ready()
             if self._lost:
-                self._write([_ENCODER.encode({"time": _stamp(self._clock()), "kind": "lost", "lines": self._lost})])
+                self._write([_ENCODER.encode({"time": utc_time(self._clock()), "kind": "lost", "lines": self._lost})])
                 self._lost = 0
             while self._waiting:
                 part = list(itertools.islice(self._waiting, TOGETHER))
@@ -204,12 +207,7 @@ class Audit:
 
     def _write(self, bodies: Sequence[bytes]) -> None:
         """Append lines; all of them or none, so that no line is left half."""
-        number, hash, lines = self._number, self._hash, list[bytes]()
-        for body in bodies:
-            number += 1
-            line, hash = link(number, hash, body)
-            lines.append(line)
-        whole = b"".join(lines)
+        whole, number, hash = link(bodies, self._number, self._hash)
         written = 0
         try:
             while written < len(whole):
@@ -236,7 +234,7 @@ class Audit:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         before, self._file, self._size = (self._file, self._size), file, 0
         try:
-            self._write([_ENCODER.encode({"time": _stamp(self._clock()), "kind": "file", "after": self._hash})])
+            self._write([_ENCODER.encode({"time": utc_time(self._clock()), "kind": "file", "after": self._hash})])
         except OSError:
             os.close(file)
             path.unlink()
@@ -301,13 +299,19 @@ class _Who(msgspec.Struct, omit_defaults=True):
     client: str = ""
 
 
-class _AuditedCall(msgspec.Struct, omit_defaults=True):
+@functools.lru_cache(maxsize=4096)
+def _who(user: str, key: str, thread: str, client: str) -> msgspec.Raw:
+    """Who called, as it is written: the same in all their lines."""
+    return msgspec.Raw(_ENCODER.encode(_Who(user, key, thread, client)))
+
+
+class _AuditedCall(msgspec.Struct, omit_defaults=True, gc=False):
     """A call in the audit: who, what, when, how it ended, how long it took, and a digest of its arguments."""
 
     time: str
     kind: str
     call: str
-    who: _Who
+    who: msgspec.Raw
     method: str
     name: str
     server: str
@@ -324,10 +328,10 @@ class _AuditedCall(msgspec.Struct, omit_defaults=True):
 
 def _call(record: CallRecord, outcome: Outcome, seconds: float) -> _AuditedCall:
     return _AuditedCall(
-        _stamp(record.time + seconds),
+        utc_time(record.time + seconds),
         "question" if outcome == "asked" else "call",
         record.id,
-        _Who(record.user, record.key, record.thread, record.client),
+        _who(record.user, record.key, record.thread, record.client),
         record.method,
         record.name,
         record.server,
@@ -341,16 +345,6 @@ def _call(record: CallRecord, outcome: Outcome, seconds: float) -> _AuditedCall:
         record.digest,
         record.trace,
     )
-
-
-def _stamp(when: float) -> str:
-    whole = int(when)
-    return f"{_second(whole)}.{int((when - whole) * 1000):03d}Z"
-
-
-@functools.lru_cache(maxsize=16)
-def _second(when: int) -> str:
-    return datetime.fromtimestamp(when, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 _ENCODER = msgspec.json.Encoder()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,15 @@ LONGEST = 2**20
 _LINE = re.compile(rb'\{"n":([0-9]{1,15}),(.*),"hash":"([0-9a-f]{64})"\}\n?', re.DOTALL)
 
 
-def link(number: int, before: str, body: bytes) -> tuple[bytes, str]:
-    """A line of the chain, made of the JSON object that it says, and its hash."""
-    inner = b'{"n":%d,%s' % (number, body[1:-1])
-    hash = hashlib.sha256(before.encode() + inner).hexdigest()
-    return b'%s,"hash":"%s"}\n' % (inner, hash.encode()), hash
+def link(bodies: Sequence[bytes], number: int, before: str) -> tuple[bytes, int, str]:
+    """Further lines of the chain, made of the JSON objects that they say; and number and hash of the last."""
+    parts, hash = list[bytes](), before.encode()
+    for body in bodies:
+        number += 1
+        inner = b'{"n":%d,%b' % (number, body[1:-1])
+        hash = hashlib.sha256(hash + inner).hexdigest().encode()
+        parts += (inner, b',"hash":"', hash, b'"}\n')
+    return b"".join(parts), number, hash.decode()
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Last:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AuditCheck:
     """What was found in the files."""
 
     lines: int = 0
@@ -82,7 +86,7 @@ def read_mark(folder: Path) -> tuple[int, str] | None:
     return (int(words[0]), words[1].decode("ascii", "replace")) if len(words) == 2 and words[0].isdigit() else None
 
 
-def verify(folder: Path, *, expected: str = "") -> Verdict:
+def verify(folder: Path, *, expected: str = "") -> AuditCheck:
     """Look at every line: whether each is as it was written, none is missing, and all are in order.
 
     `expected` is a hash that was seen before: the chain must still have it.
@@ -91,8 +95,8 @@ def verify(folder: Path, *, expected: str = "") -> Verdict:
     for path in files_in(folder):
         problem = walk.through(path)
         if problem:
-            return Verdict(walk.lines, walk.number, walk.hash, problem)
-    return Verdict(walk.lines, walk.number, walk.hash, walk.ending(read_mark(folder)))
+            return AuditCheck(walk.lines, walk.number, walk.hash, problem)
+    return AuditCheck(walk.lines, walk.number, walk.hash, walk.ending(read_mark(folder)))
 
 
 class _Walk:
@@ -119,7 +123,7 @@ class _Walk:
         if found is None or not line.endswith(b"\n"):
             return "this is no line of the audit"
         number, inner, hash = int(found[1]), line[: found.start(3) - len(b',"hash":"')], found[3].decode()
-        said = _said(line)
+        said = _line_of(line)
         if place == 1:
             if said.get("kind") != "file":
                 return "a file begins with a line that says where the chain was; it is missing"
@@ -155,7 +159,7 @@ class _Walk:
         return ""
 
 
-def _said(line: bytes) -> dict[str, Any]:
+def _line_of(line: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -167,7 +171,7 @@ def entries(folder: Path) -> Iterator[dict[str, Any]]:
     for path in files_in(folder):
         with open(path, "rb") as file:
             for line in iter(lambda: file.readline(LONGEST), b""):
-                if said := _said(line):
+                if said := _line_of(line):
                     yield said
 
 
@@ -179,6 +183,6 @@ def latest(folder: Path, before: int = 0) -> Iterator[dict[str, Any]]:
             continue
         lines = path.read_bytes().splitlines()
         for line in reversed(lines):
-            said = _said(line)
+            said = _line_of(line)
             if said and (not before or int(said.get("n", 0)) < before):
                 yield said

@@ -6,7 +6,10 @@ import json
 import logging
 import time
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Literal
+
+from trunkline.untrusted import printable
 
 LogFormat = Literal["text", "json"]
 
@@ -22,12 +25,12 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line; below it, indented, where an error comes from."""
-        line = f"{self.formatTime(record)} {record.levelname} {_printable(record.getMessage())}"
+        line = f"{self.formatTime(record)} {record.levelname} {printable(record.getMessage())}"
         trace = _trace_of(record)
         if trace:
             line += f" trace={trace}"
         if record.exc_info:
-            line += "".join(f"\n  {_printable(part)}" for part in self.formatException(record.exc_info).splitlines())
+            line += "".join(f"\n  {printable(part)}" for part in self.formatException(record.exc_info).splitlines())
         return line
 
 
@@ -36,9 +39,8 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         told: dict[str, object] = {
-            "time": f"{seconds}.{int(record.msecs):03d}Z",
+            "time": utc_time(record.created),
             "level": record.levelname.lower(),
             "message": record.getMessage(),
             "logger": record.name,
@@ -72,8 +74,15 @@ _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 """What JSON leaves as it is, but some readers take for the end of a line."""
 
 
-def _printable(text: str) -> str:
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+def utc_time(seconds: float) -> str:
+    """A moment as programs read it: UTC, to the millisecond."""
+    whole = int(seconds)
+    return f"{_second(whole)}.{int((seconds - whole) * 1000):03d}Z"
+
+
+@lru_cache(maxsize=16)
+def _second(whole: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
 
 
 def _trace_of(record: logging.LogRecord) -> str:

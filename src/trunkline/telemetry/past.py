@@ -6,6 +6,8 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
+from operator import attrgetter
 
 import msgspec
 
@@ -20,7 +22,7 @@ AT_ONCE = 500
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CallFilter:
     """Which calls somebody wants to see."""
 
     person: str | None = None
@@ -78,7 +80,7 @@ class PastCalls:
             self._keeps = True
             self._waiting.extend(self.recent)
 
-    async def list(self, wanted: Wanted, limit: int, store: Store | None) -> list[CallRecord]:
+    async def list(self, wanted: CallFilter, limit: int, store: Store | None) -> list[CallRecord]:
         """Those that are wanted, the latest first."""
         if store is None:
             found = sorted((one for one in self.recent if wanted.has(one)), key=lambda one: one.id, reverse=True)
@@ -104,8 +106,8 @@ class PastCalls:
     async def store(self, store: Store, most: int | None = None) -> None:
         """Store what waits for it, or a part; a `StoreError` leaves the rest waiting."""
         for _ in range(0, min(most or len(self._waiting), len(self._waiting)), ROWS):
-            part = [self._waiting[number] for number in range(min(ROWS, len(self._waiting)))]
-            values = [value for one in part for value in _row(one)]
+            part = list(islice(self._waiting, ROWS))
+            values = chain.from_iterable(map(_row, part))
             marks = ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"] * len(part))
             await store.fetch(f"INSERT INTO calls VALUES {marks} ON CONFLICT (id) DO NOTHING", *values)  # noqa: S608
             for one in part:
@@ -128,15 +130,15 @@ def _first_id(when: float) -> str:
     return f"{max(0, int(when * 1000)):011x}"
 
 
+_columns = attrgetter("id", "user", "person", "server", "tool", "outcome")
+_further_columns = attrgetter("name", "seconds", "program")
+
+
 def _row(record: CallRecord) -> tuple[str | float, ...]:
-    text = msgspec.json.encode(record).decode()
-    return (
-        record.id, record.user, record.person, record.server, record.tool, record.outcome, text, record.name,
-        record.seconds, record.program,
-    )  # fmt: skip
+    return (*_columns(record), msgspec.json.encode(record).decode(), *_further_columns(record))
 
 
-def query_for(wanted: Wanted, column: str = "tool") -> tuple[str, list[str | float]]:
+def query_for(wanted: CallFilter, column: str = "tool") -> tuple[str, list[str | float]]:
     """What finds those that are wanted, of which `column` is the tool's name; and its values, less the limit."""
     parts: dict[str, str | float | None] = {
         "person = ?": wanted.person,

@@ -31,6 +31,7 @@ from trunkline.tools.tokens import estimated
 from trunkline.trace import Trace
 from trunkline.wire.envelope import read_string
 from trunkline.wire.members import decode_object, read_members
+from trunkline.wire.questions import read_input_required
 
 Outcome = Literal["running", "answered", "tool-error", "failed", "refused", "cancelled", "asked"]
 OUTCOMES: tuple[Outcome, ...] = ("answered", "tool-error", "failed", "refused", "cancelled", "asked")
@@ -54,7 +55,7 @@ Step = tuple[str, str, float]
 """What a stage noted: what, how, and how many seconds after the call began."""
 
 
-class CallRecord(msgspec.Struct):  # one is made for each call, and a dataclass takes eight times as long
+class CallRecord(msgspec.Struct, gc=False):  # one is made for each call, and a dataclass takes eight times as long
     """What is kept of a call; never its arguments or its answer."""
 
     id: str
@@ -100,13 +101,13 @@ class CallRecord(msgspec.Struct):  # one is made for each call, and a dataclass 
     path: Sequence[Step] = ()
 
 
-class Running(msgspec.Struct):
+class Running(msgspec.Struct, gc=False):
     """A call that has not ended, or of which no record was made yet."""
 
     number: int
     call: Call
-    time: float
     since: float
+    """When it began, on the clock that measures how long it takes."""
     reply: Reply | None = None
     error: BaseException | None = None
     seconds: float = -1.0
@@ -114,6 +115,8 @@ class Running(msgspec.Struct):
     notes: Sequence[Step] | None = None
     """What was noted until its end: when a call is resumed, it begins a new list."""
     trace: Trace | None = None
+    time: float = 0.0
+    """When it began, in seconds since the epoch, once somebody asked."""
 
 
 Reader = Callable[[Sequence[CallRecord]], None]
@@ -151,6 +154,8 @@ class Records:
         """Readers hear of each call before it is answered."""
         self._node = secrets.token_hex(2)
         self._numbers = itertools.count(1)
+        self._epoch = clock() - timer()
+        self._latest = (0, "")
         self._ended: list[Running] = []
         self._held = 0
         self._later: asyncio.TimerHandle | None = None
@@ -159,10 +164,9 @@ class Records:
 
     def begin(self, call: Call) -> Running:
         """A call comes in."""
-        running = Running(next(self._numbers), call, self._clock(), self._timer())
-        call.began = running.since
+        number, call.began = next(self._numbers), self._timer()
+        self.live[number] = running = Running(number, call, call.began)
         call.notes = [("resumed", "", 0.0)] if call.parked is not None else []
-        self.live[running.number] = running
         if self.tracer is not None:
             running.trace = call.trace = self.tracer.begin(call)
         if self.started is not None:
@@ -190,6 +194,7 @@ class Records:
             self._later.cancel()
             self._later = None
         ended, self._ended, self._held = self._ended, [], 0
+        self._epoch = self._clock() - self._timer()  # somebody may have set the clock
         if ended:
             records = [self._record(running) for running in ended]
             for reader in self.readers:
@@ -201,39 +206,47 @@ class Records:
 
     def _record(self, running: Running) -> CallRecord:
         call, reply = running.call, running.reply
-        record = copy(self._first(call))
-        record.id = f"{int(running.time * 1000):011x}{self._node}{running.number & 0xFFFFFF:06x}"
-        record.time = running.time
+        known = self._first(call)
+        record = copy(known.record)
+        record.time = running.time = running.time or running.since + self._epoch
+        record.id = f"{self._moment(int(record.time * 1000))}{running.number & 0xFFFFFF:06x}"
         if reply is not None and reply.server:
             record.server = reply.server
         arguments = call.params.get("arguments", b"")
         record.bytes_in = len(arguments)
         if running.trace is not None:
             record.trace, record.span = running.trace.id, running.trace
-        elif b"traceparent" in (about := call.params.get("_meta", b"")):
+        elif (about := call.params.get("_meta", b"")).find(b"traceparent") >= 0:
             record.trace = _trace(about)
         if running.seconds >= 0:
             record.seconds, record.path = running.seconds, running.notes or ()
-            self._finish(record, running, arguments)
+            self._finish(record, running, arguments, known)
         else:
             record.seconds, record.path = self._timer() - running.since, tuple(call.notes or ())
         return record
 
-    def _first(self, call: Call) -> CallRecord:
+    def _moment(self, when: int) -> str:
+        """How the ids of calls begin that began in one millisecond; there are often several."""
+        if self._latest[0] != when:
+            self._latest = when, f"{when:011x}{self._node}"
+        return self._latest[1]
+
+    def _first(self, call: Call) -> _Common:
         """What all calls of one caller to one thing have in common: made once, and copied for each."""
         about, entry = call.caller.client_info, call.entry
         key = (id(call.scope), call.name, call.method, call.program)
         known = self._common.get(key)
         if known is not None and known.scope is call.scope and known.entry is entry and known.about == about:
-            return known.record
-        known = _Common(call.scope, entry, about, _begun(call))
+            return known
+        first = _begun(call)
+        known = _Common(call.scope, entry, about, first, self.weights.of(first.server, first.tool or first.method))
         if known.record.listed:  # else its name may be any text
             if len(self._common) >= MOST_COMMON:
                 self._common.clear()
             self._common[key] = known
-        return known.record
+        return known
 
-    def _finish(self, record: CallRecord, running: Running, arguments: bytes) -> None:
+    def _finish(self, record: CallRecord, running: Running, arguments: bytes, known: _Common) -> None:
         """Say how it ended."""
         reply, result = running.reply, b""
         if reply is None:
@@ -247,7 +260,8 @@ class Records:
                 record.error = "The server answered with an error."
         if self.digest is not None and arguments:
             record.digest = self.digest(arguments)
-        weight = self.weights.of(record.server, record.tool or record.method)
+        same = record.server == known.record.server
+        weight = known.weight if same else self.weights.of(record.server, record.tool or record.method)
         record.tokens_in, record.tokens_out = weight.tokens(arguments, result)
         if record.cost and record.outcome not in ("answered", "tool-error"):
             record.cost = 0.0
@@ -258,6 +272,7 @@ class _Common(msgspec.Struct):
     entry: Entry | None
     about: bytes
     record: CallRecord
+    weight: Weight
 
 
 def _begun(call: Call) -> CallRecord:
@@ -304,16 +319,17 @@ class Weights:
 class Weight:
     """Tokens for each byte, in both directions."""
 
-    __slots__ = ("_given", "_taken", "_turn")
+    __slots__ = ("_given", "_next", "_taken", "_turn")
     FIRST, EVERY, HEAD = 4, 256, 4096
 
     def __init__(self) -> None:
-        self._turn, self._given, self._taken = 0, 0.0, 0.0
+        self._turn, self._next, self._given, self._taken = 0, 0, 0.0, 0.0
 
     def tokens(self, arguments: bytes, result: bytes) -> tuple[int, int]:
         """About how many tokens arguments and an answer take."""
         self._turn += 1
-        if self._turn <= self.FIRST or self._turn % self.EVERY == 0:
+        if self._turn >= self._next:
+            self._next = self._turn + (1 if self._turn < self.FIRST else self.EVERY)
             self._given = _ratio(arguments, self._given)
             self._taken = _ratio(result, self._taken)
         return int(len(arguments) * self._given + 0.5), int(len(result) * self._taken + 0.5)
@@ -335,9 +351,9 @@ def _outcome(reply: Reply) -> Outcome:
     if reply.failed:
         return "tool-error"
     if len(reply.result) <= LOOKED_AT:
-        if not reply.server and b'"isError"' in reply.result:
+        if not reply.server and reply.result.find(b'"isError"') >= 0:
             return _own_failure(reply.result)
-        if b"input_required" in reply.result and read_members(reply.result).get("resultType") == b'"input_required"':
+        if read_input_required(reply.result) is not None:
             return "asked"
     return "answered"
 

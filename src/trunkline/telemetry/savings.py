@@ -176,4 +176,23 @@ def tokens_of(text: bytes) -> int:
     return round(estimated(part) * len(text) / len(part)) if part else 0
 
 
+class Sampled:
+    """About how many tokens several texts take together: a little of each stands for all."""
+
+    def __init__(self, before: int = 0) -> None:
+        self._before, self._length, self._sample = before, 0, ""
+
+    def add(self, text: str) -> None:
+        """One more of them."""
+        self._length += len(text)
+        if len(self._sample) < _SAMPLED:
+            self._sample += text[:_OF_EACH]
+
+    @property
+    def tokens(self) -> int:
+        """Those before, and those of the texts since."""
+        return self._before + (round(estimated(self._sample) * self._length / len(self._sample)) if self._sample else 0)
+
+
+_OF_EACH, _SAMPLED = 128, 512
 _TOLD = ("name", "description", "inputSchema")

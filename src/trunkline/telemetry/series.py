@@ -19,6 +19,10 @@ FINEST = min(step for step, _ in RANGES.values())
 USERS = 100
 """Users who have series of their own: those who called last."""
 COARSE = BOUNDS[::2]
+AT_ONCE = 64
+"""Calls that are put into lines together: those that ended in the same few seconds are counted once."""
+_Ended = tuple[float, int, bool]
+"""When a call ended, its slot among `COARSE`, and whether it failed."""
 
 
 def _slots() -> array[int]:
@@ -34,12 +38,17 @@ class Point:
     saved: int = 0
     slots: array[int] = field(default_factory=_slots)
 
+    def within(self, share: float) -> float:
+        """About the seconds in which this share of its calls ended; most points have none."""
+        return round(within(self.slots, COARSE, share), 6) if self.calls else 0.0
+
     def add(self, other: Point) -> None:
         """Count what another counted."""
         self.calls += other.calls
         self.errors += other.errors
         for slot, count in enumerate(other.slots):
-            self.slots[slot] += count
+            if count:
+                self.slots[slot] += count
 
 
 class Line:
@@ -68,8 +77,8 @@ class Line:
             "from": (last - self._most + 1) * self.step,
             "calls": [point.calls for point in points],
             "errors": [point.errors for point in points],
-            "p50": [round(within(point.slots, COARSE, 0.5), 6) for point in points],
-            "p95": [round(within(point.slots, COARSE, 0.95), 6) for point in points],
+            "p50": [point.within(0.5) for point in points],
+            "p95": [point.within(0.95) for point in points],
             "saved": [point.saved for point in points],
         }
 
@@ -90,12 +99,11 @@ class Series:
         for record in ended:
             if record.outcome == "asked":
                 continue
-            when = record.time + record.seconds
-            slot = bisect_left(COARSE, record.seconds)
             failed = record.outcome in ("failed", "tool-error", "refused")
-            self._all.count(when, slot, failed)
+            ended_call = record.time + record.seconds, bisect_left(COARSE, record.seconds), failed
+            self._all.count(ended_call)
             if record.user:
-                self._of(record.user).count(when, slot, failed)
+                self._of(record.user).count(ended_call)
 
     def told(self, range: str, user: str = "") -> dict[str, Any]:
         """Everybody's, or a user's own; `range` is one of `RANGES`."""
@@ -123,22 +131,17 @@ class Series:
 
 
 class _Lines:
-    def __init__(self) -> None:
-        self._lines = {name: Line(step, most) for name, (step, most) in RANGES.items()}
-        self._saved = 0
-        self._moment, self._now = -1, Point()
-        """The shortest point that calls are counted in just now; what they have in common goes into all lines."""
+    """Lines of every length, of everybody or of one user; calls are put into them when there are many, or are asked."""
 
-    def count(self, when: float, slot: int, failed: bool) -> None:
-        moment = int(when // FINEST)
-        if moment != self._moment:
+    def __init__(self) -> None:
+        self._ended: list[_Ended] = []
+        self._lines: dict[str, Line] = {}
+        self._saved = 0
+
+    def count(self, ended: _Ended) -> None:
+        self._ended.append(ended)
+        if len(self._ended) >= AT_ONCE:
             self._settle()
-            self._moment = moment
-        now = self._now
-        now.calls += 1
-        now.slots[slot] += 1
-        if failed:
-            now.errors += 1
 
     def told(self, range: str, now: float, saved: int) -> dict[str, Any]:
         self.look(now, saved)
@@ -152,8 +155,19 @@ class _Lines:
                 line.at(now).saved += more
 
     def _settle(self) -> None:
-        counted = self._now
-        if counted.calls:
+        if not self._lines:  # most users are never looked at
+            self._lines = {name: Line(step, most) for name, (step, most) in RANGES.items()}
+        points: dict[int, Point] = {}
+        for when, slot, failed in self._ended:
+            moment = int(when // FINEST)
+            point = points.get(moment)
+            if point is None:
+                point = points[moment] = Point()
+            point.calls += 1
+            point.slots[slot] += 1
+            if failed:
+                point.errors += 1
+        self._ended.clear()
+        for moment, point in points.items():
             for line in self._lines.values():
-                line.at(self._moment * FINEST).add(counted)
-            self._now = Point()
+                line.at(moment * FINEST).add(point)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 
@@ -167,7 +167,3 @@ class Tallies:
             self._gone.add(gone)
         for key in [key for key in self.tools if key[0] == server]:
             del self.tools[key]
-
-    def tools_of(self, server: str) -> Mapping[str, Tally]:
-        """The tallies of one server's tools."""
-        return {tool: tally for (owner, tool), tally in self.tools.items() if owner == server}

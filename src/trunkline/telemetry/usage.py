@@ -7,6 +7,9 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
+from itertools import chain
+from operator import attrgetter
 from typing import Any, Literal, cast
 
 from trunkline.errors import StoreError
@@ -49,6 +52,19 @@ class Used:
 
 
 FIELDS = tuple(one.name for one in dataclasses.fields(Used))
+_values = attrgetter(*FIELDS)
+
+
+@dataclass(frozen=True)
+class UsageTold:
+    """What was used by whom or by what."""
+
+    first: list[dict[str, Any]]
+    """Those who used the most tokens, so many as were asked for."""
+    count: int
+    """Of how many."""
+    total: dict[str, Any]
+    """What all of them used together."""
 
 
 class Usage:
@@ -61,8 +77,7 @@ class Usage:
         self._clock = clock
         self.since = clock()
         self._sums: dict[Place, Used] = {}
-        self._unkept: dict[Place, Used] = {}
-        self._keeps = False
+        """Since the start; where there is a store, since they were last added to what is kept there."""
 
     def read(self, ended: Sequence[CallRecord]) -> None:
         """Count calls that ended."""
@@ -72,59 +87,45 @@ class Usage:
                 continue
             search = not record.server and record.name == "search_tools"
             tool = record.tool if record.listed else record.name if search else ""
-            for used in self._at((day, record.person, record.thread, record.server, tool)):
-                used.calls += 1
-                used.seconds += record.seconds
-                used.tokens_in += record.tokens_in
-                used.cost += record.cost
-                if search:
-                    used.search_tokens += record.tokens_out
-                else:
-                    used.tokens_out += record.tokens_out
-                if record.outcome != "answered":
-                    used.errors += 1
+            used = self._at((day, record.person, record.thread, record.server, tool))
+            used.calls += 1
+            used.seconds += record.seconds
+            used.tokens_in += record.tokens_in
+            used.cost += record.cost
+            if search:
+                used.search_tokens += record.tokens_out
+            else:
+                used.tokens_out += record.tokens_out
+            if record.outcome != "answered":
+                used.errors += 1
 
     def listed(self, person: str, thread: str, tokens: int) -> None:
         """A list of tools was shown."""
-        for used in self._at((int(self._clock() // DAY), person, thread, "", "tools/list")):
-            used.list_tokens += tokens
+        self._at((int(self._clock() // DAY), person, thread, "", "tools/list")).list_tokens += tokens
 
-    def keep_all(self) -> None:
-        """There is a store from now on: what was counted in memory goes there, too."""
-        if not self._keeps:
-            self._keeps = True
-            self._unkept = {place: dataclasses.replace(used) for place, used in self._sums.items()}
-
-    async def told(self, by: By, person: str | None, store: Store | None) -> list[dict[str, Any]]:
+    async def told(self, by: By, person: str | None, store: Store | None, limit: int) -> UsageTold:
         """What was used, by whom or by what, the most tokens first; with a person theirs alone."""
-        if store is not None:
-            self.keep_all()
-            await self.keep(store)
-            rows: Iterable[tuple[Place, Used]] = await _summed(store, by, person)
-        else:
-            rows = list(self._sums.items())
-        found: dict[tuple[str, str], Used] = {}
-        for number, (place, used) in enumerate(rows):
-            if number % SLICE == SLICE - 1:
-                await asyncio.sleep(0)
-            if person is None or place[1] == person:
-                found.setdefault(_key(place, by), Used()).add(used)
-        each = [{**_named(by, key), **_rounded(used)} for key, used in found.items()]
-        return sorted(each, key=lambda one: -sum(one[name] for name in _TOKENS))
+        if store is None:
+            return await _told(list(self._sums.items()), by, person, limit)
+        await self.keep(store)
+        if by == "tool":  # of which there may be very many: all their sums are never made
+            told = await _told(await _of_most(store, person, limit), by, person, limit)
+            return await _of_all(store, person, told) if len(told.first) == limit else told
+        # Of a person there may be several in the store, who are one by name: those are put together here.
+        return await _told(await _summed(store, by, person), by, person, limit)
 
     async def keep(self, store: Store) -> None:
         """Add what was used since the last time to what is kept."""
-        unkept, self._unkept = self._unkept, {}
-        rows = list(unkept.items())
+        rows, self._sums = list(self._sums.items()), {}
         for at in range(0, len(rows), ROWS):
             part = rows[at : at + ROWS]
-            values = [value for place, used in part for value in (*place, *(getattr(used, name) for name in FIELDS))]
+            values = chain.from_iterable(place + _values(used) for place, used in part)
             marks = ", ".join(["(" + ", ".join("?" * (len(FIELDS) + 5)) + ")"] * len(part))
             try:
                 await store.fetch(_ADD.format(marks=marks), *values)
             except StoreError:
                 for place, used in rows[at:]:  # they wait for the next time
-                    self._unkept.setdefault(place, Used()).add(used)
+                    self._sums.setdefault(place, Used()).add(used)
                 raise
 
     async def forget(self, store: Store, days: float) -> None:
@@ -137,19 +138,28 @@ class Usage:
             gone = self._sums.pop(place)
             self._sums.setdefault((place[0], "", "", place[3], place[4]), Used()).add(gone)
 
-    def _at(self, place: Place) -> list[Used]:
-        sums = (self._sums, self._unkept) if self._keeps else (self._sums,)
-        found: list[Used] = []
-        for known in sums:
-            used = known.get(place)
-            if used is None:
-                where = place if len(known) < self.MOST else (place[0], "", "", place[3], "")
-                used = known.setdefault(where, Used())
-            found.append(used)
-        return found
+    def _at(self, place: Place) -> Used:
+        used = self._sums.get(place)
+        if used is None:
+            where = place if len(self._sums) < self.MOST else (place[0], "", "", place[3], "")
+            used = self._sums.setdefault(where, Used())
+        return used
 
 
 _TOKENS = tuple(name for name in FIELDS if "tokens" in name)
+
+
+async def _told(rows: Iterable[tuple[Place, Used]], by: By, person: str | None, limit: int) -> UsageTold:
+    """Sums of sums."""
+    found, total = dict[tuple[str, str], Used](), Used()
+    for number, (place, used) in enumerate(rows):
+        if number % SLICE == SLICE - 1:
+            await asyncio.sleep(0)
+        if person is None or place[1] == person:
+            found.setdefault(_key(place, by), Used()).add(used)
+            total.add(used)
+    most = nlargest(limit, found.items(), key=lambda one: sum(getattr(one[1], name) for name in _TOKENS))
+    return UsageTold([{**_named(by, key), **_rounded(used)} for key, used in most], len(found), _rounded(total))
 
 
 def _key(place: Place, by: By) -> tuple[str, str]:
@@ -186,20 +196,60 @@ def _rounded(used: Used) -> dict[str, Any]:
     return told | {"seconds": round(used.seconds, 3), "cost": round(used.cost, 6)}
 
 
-async def _summed(store: Store, by: By, person: str | None) -> list[tuple[Place, Used]]:
-    """What is kept, summed up by the database as far as it can."""
+async def _summed(
+    store: Store, by: By, person: str | None, tools: Sequence[Sequence[str]] = ()
+) -> list[tuple[Place, Used]]:
+    """What is kept, summed up by the database as far as it can; of some tools, or of all."""
     columns = _COLUMNS[by]
-    sums = ", ".join(f"SUM({name})" for name in FIELDS)
-    where, whose = ("WHERE owner = ?", (person,)) if person is not None else ("", ())
-    sql = f"SELECT {', '.join(columns)}, {sums} FROM used {where} GROUP BY {', '.join(columns)}"  # noqa: S608 - our own
+    conditions, values = _whose(person)
+    if tools:
+        conditions.append(f"(server, tool) IN (VALUES {', '.join(['(?, ?)'] * len(tools))})")
+        values += [name for tool in tools for name in tool]
+    sql = f"SELECT {', '.join(columns)}, {_SUMS} FROM used {_where(conditions)} GROUP BY {', '.join(columns)}"  # noqa: S608
     rows: list[tuple[Place, Used]] = []
-    for row in await store.fetch(sql, *whose):
+    for row in await store.fetch(sql, *values):
         named = dict(zip(columns, row, strict=False))
         place = (0, named.get("owner", person or ""), *(named.get(one, "") for one in ("thread", "server", "tool")))
         rows.append((cast("Place", place), _used(row[len(columns) :])))
     return rows
 
 
+async def _of_most(store: Store, person: str | None, limit: int) -> list[tuple[Place, Used]]:
+    """The sums of the tools that used the most tokens."""
+    sql, values = query_for_most(person)
+    most = await store.fetch(sql, *values, limit)
+    return await _summed(store, "tool", person, most) if most else []
+
+
+def query_for_most(person: str | None) -> tuple[str, list[str]]:
+    """What finds the tools that used the most tokens, by those alone; and its values, less the limit."""
+    conditions, values = _whose(person)
+    sql = (
+        f"SELECT server, tool FROM used {_where(conditions)} GROUP BY server, tool "  # noqa: S608
+        f"ORDER BY SUM({' + '.join(_TOKENS)}) DESC LIMIT ?"
+    )
+    return sql, values
+
+
+async def _of_all(store: Store, person: str | None, told: UsageTold) -> UsageTold:
+    """The same, with how many tools there are besides, and what all used."""
+    conditions, values = _whose(person)
+    all = f"FROM used {_where(conditions)}"
+    count = (await store.fetch(f"SELECT COUNT(*) FROM (SELECT DISTINCT server, tool {all}) AS each", *values))[0][0]  # noqa: S608
+    numbers = (await store.fetch(f"SELECT {_SUMS} {all}", *values))[0]
+    return dataclasses.replace(told, count=int(count), total=_rounded(_used(numbers)))
+
+
+def _whose(person: str | None) -> tuple[list[str], list[str]]:
+    """What says whose sums are meant, and its values."""
+    return ([], []) if person is None else (["owner = ?"], [person])
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f"WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+_SUMS = ", ".join(f"SUM({name})" for name in FIELDS)
 _COLUMNS: dict[By, tuple[str, ...]] = {
     "user": ("owner",),
     "thread": ("owner", "thread"),

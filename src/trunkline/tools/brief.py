@@ -10,6 +10,7 @@ import msgspec
 
 from trunkline.tools.guidance import said_in
 from trunkline.tools.tokens import estimated
+from trunkline.untrusted import as_object
 
 Definition = Mapping[str, Any]
 """What a tool says of itself; one from which something was left out says `shortened`."""
@@ -91,7 +92,7 @@ def _whole(definition: Definition) -> dict[str, Any]:
     brief: dict[str, Any] = {"name": definition.get("name", "")}
     if definition.get("description"):
         brief["description"] = definition["description"]
-    meta = _mapping(definition.get("_meta"))
+    meta = as_object(definition.get("_meta"))
     when = said_in(meta, "when_to_use")
     if isinstance(when, str) and when:
         brief["when_to_use"] = when
@@ -112,8 +113,8 @@ def _less_said(definition: Definition) -> dict[str, Any]:
 
 def _top_level(definition: Definition) -> dict[str, Any]:
     """The arguments with their types, and no more."""
-    schema = _mapping(definition.get("inputSchema"))
-    properties = {name: _kind(about) for name, about in list(_mapping(schema.get("properties")).items())[:_MOST]}
+    schema = as_object(definition.get("inputSchema"))
+    properties = {name: _kind(about) for name, about in list(as_object(schema.get("properties")).items())[:_MOST]}
     short: dict[str, Any] = {"type": "object", "properties": properties}
     if isinstance(schema.get("required"), list):
         short["required"] = [name for name in cast("list[Any]", schema["required"]) if str(name) in properties]
@@ -159,7 +160,7 @@ def _plain(schema: Any, *, longest: int, depth: int) -> Any:
 
 def _kind(about: Any) -> dict[str, Any]:
     """The type of an argument, and the values it may have if they are few."""
-    rules = _mapping(about)
+    rules = as_object(about)
     made: dict[str, Any] = {key: rules[key] for key in ("type",) if key in rules}
     values = rules.get("enum")
     if isinstance(values, list) and len(cast("list[Any]", values)) <= 10:
@@ -175,7 +176,3 @@ def _cost(brief: Mapping[str, Any], most: int) -> int:
     """About how many tokens it takes; of what is much too long, only that it is too long."""
     text = msgspec.json.encode(brief)
     return _JOINT + (estimated(text) if len(text) < _LONGEST_TOKEN * (most + 1) else len(text))
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -222,10 +222,15 @@ def meaning(name: str, kind: Kind, snapshot: Snapshot) -> Entry | None:
 def namesakes(name: str, kind: Kind, snapshot: Snapshot) -> list[Entry]:
     """Everything that its server calls so; nothing where the name could be meant for another server."""
     # One that looks prefixed may be how a tool is called of a server that is away: it must never mean another's.
-    if name in builtin.NAMES or (name.partition("__")[0] in snapshot.prefixes and "__" in name):
+    if name in builtin.NAMES or is_prefixed(name, snapshot):
         return []
     tables = (offer.own.get(kind) for offer in snapshot.offers.values())
     return [table[name] for table in tables if table is not None and name in table]
+
+
+def is_prefixed(name: str, snapshot: Snapshot) -> bool:
+    """Whether a name begins with a server's, as `server__tool` does."""
+    return "__" in name and name.partition("__")[0] in snapshot.prefixes
 
 
 def held_back(name: str, kind: Kind, snapshot: Snapshot) -> Entry | None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from trunkline.tools.verbs import BASE, OVERWRITES, PAIRS, PAST, READS, RUNS, THIRD, UNCLEAR, VERBS, Effect, Verb, words
+from trunkline.untrusted import as_list, as_object
 
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _JOINING = frozenset(("and", "or", "then"))
@@ -366,7 +367,7 @@ def read_schema(schema: Mapping[str, Any] | None) -> SchemaSign:
         kind = _kind(name)
         if not kind:
             continue
-        about = cast(dict[str, Any], value) if isinstance(value, dict) else {}
+        about = as_object(value)
         if kind in ("action", "code") and "enum" in about:
             if "filter" not in _about(about):
                 sign = _chosen(sign, about["enum"])
@@ -403,7 +404,7 @@ def _saves(text: str) -> bool:
 
 
 def _chosen(sign: SchemaSign, choices: Any) -> SchemaSign:
-    for choice in cast(list[Any], choices) if isinstance(choices, list) else ():
+    for choice in as_list(choices):
         for word in split_name(choice)[:1] if isinstance(choice, str) else ():
             verb = VERBS.get(word)
             if verb and verb.form is BASE and verb.effect > max(sign.effect, UNCLEAR):

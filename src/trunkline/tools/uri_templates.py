@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import parse_qsl, unquote
 
 from trunkline.errors import ConfigError
 
-LONGEST = 8000
-"""Characters of an address that are looked at; a longer one fits nothing."""
+LONGEST = 2**16
+"""Bytes of an address that are looked at; a longer one fits nothing."""
 
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")
 _VARIABLE = re.compile(r"([+#./?&]?)([A-Za-z_][A-Za-z0-9_]*(?:,[A-Za-z_][A-Za-z0-9_]*)*)(\*?)")
@@ -22,17 +22,19 @@ _FOREIGN_VARIABLES = 20
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    text: str = ""
-    """What stands here; or the variable, if there is one."""
-    variable: str = ""
+    text: bytes = b""
+    """What stands here, unless it is a variable."""
+    variable: str | None = None
     wide: bool = False
     """Whether the variable may hold slashes."""
+    optional: bool = False
+    """Whether the variable may be empty."""
 
 
 def matches(template: str, uri: str) -> bool:
     """Whether an address can have come from a template that anybody may have written; an odd one matches nothing."""
-    pattern = _pattern(template)
-    return pattern is not None and pattern.fullmatch(uri) is not None
+    parts = _foreign(template)
+    return parts is not None and _fitted(parts, _encoded(uri)) is not None
 
 
 @dataclass(frozen=True)
@@ -59,101 +61,123 @@ class UriTemplate:
 
     def match(self, uri: str) -> dict[str, str] | None:
         """The variables of an address, decoded; `None` when it does not fit. Absent parts of the query are left out."""
-        if len(uri) > LONGEST:
-            return None
         path, mark, rest = uri.partition("?") if self.query else (uri, "", "")
-        found = self._path(path)
+        fitted = _fitted(self.parts, _encoded(path))
         asked = _query(rest, self.query) if mark else {}
-        return None if found is None or asked is None else found | asked
-
-    def _path(self, text: str) -> dict[str, str] | None:
-        """Where each part can end, part by part; then one way back through them, each variable as short as can be."""
-        ends: list[set[int]] = [{0}]
-        for part in self.parts:
-            before = ends[-1]
-            if part.variable:
-                ends.append(_stretched(before, text, wide=part.wide))
-            else:
-                ends.append({at + len(part.text) for at in before if text.startswith(part.text, at)})
-        if len(text) not in ends[-1]:
+        if fitted is None or asked is None:
             return None
-        found: dict[str, str] = {}
-        end = len(text)
-        for part, before in zip(reversed(self.parts), reversed(ends[:-1]), strict=True):
-            if not part.variable:
-                end -= len(part.text)
-                continue
-            low = 0 if part.wide else text.rfind("/", 0, end) + 1
-            start = max(at for at in before if low <= at < end)
-            found[part.variable] = unquote(text[start:end])
-            if not part.wide and not _harmless(found[part.variable]):
-                return None
-            end = start
-        return found
+        found = {
+            part.variable: unquote(value.decode(errors="surrogatepass")) for part, value in fitted if part.variable
+        }
+        narrow = (found[part.variable] for part in self.parts if part.variable and not part.wide)
+        return found | asked if all(map(_harmless, narrow)) else None
 
 
 @lru_cache(maxsize=4096)
-def _pattern(template: str) -> re.Pattern[str] | None:
-    if len(template) > _FOREIGN_LENGTH or len(_EXPRESSION.findall(template)) > _FOREIGN_VARIABLES:
+def _foreign(template: str) -> tuple[_Part, ...] | None:
+    """The parts of a template as widely as it can be meant: its server has the last word on what it reads."""
+    if len(template) > _FOREIGN_LENGTH:
         return None
-    pieces: list[str] = []
-    at = 0
-    for place in _EXPRESSION.finditer(template):
-        pieces.append(re.escape(template[at : place.start()]))
-        at = place.end()
-        wide = place[1][:1] in tuple("+#?&;") or place[1].endswith("*")
-        if place[1][:1] in _LITERALS and not wide:
-            pieces.append(re.escape(place[1][0]))
-        # Possessive: what a variable took it never gives back, so that no address can make this slow.
-        follows = template[at : at + 1]
-        stop = re.escape(follows) if follows and follows != "{" else ""
-        pieces.append(f"[^{stop}]*+" if wide and stop else ".*+" if wide else f"[^/{stop}]++")
-    return re.compile("".join(pieces) + re.escape(template[at:]), re.DOTALL)
+    texts, expressions = _pieces(template)
+    if len(expressions) > _FOREIGN_VARIABLES:
+        return None
+    parts = [_Part(_encoded(texts[0]))]
+    for expression, text in zip(expressions, texts[1:], strict=True):
+        wide = expression.startswith(tuple("+#?&;")) or expression.endswith("*")
+        if expression.startswith(_LITERALS) and not wide:
+            parts.append(_Part(_encoded(expression[0])))
+        parts += [_Part(variable=expression, wide=wide, optional=wide), _Part(_encoded(text))]
+    return tuple(parts)
 
 
-def _read(text: str) -> tuple[list[_Part], list[str]]:
-    parts: list[_Part] = []
+def _read(template: str) -> tuple[list[_Part], list[str]]:
+    """The parts of a template of our own, and the names of its query; ConfigError where two addresses look alike."""
+    texts, expressions = _pieces(template)
+    if any(mark in text for text in texts for mark in "{}"):
+        raise _unclear(template, "its braces do not pair")
+    parts = [_Part(_encoded(texts[0]))]
     query: list[str] = []
-    at = 0
-    for place in _EXPRESSION.finditer(text):
-        if place.start() > at:
-            parts.append(_Part(text[at : place.start()]))
-        at = place.end()
-        read = _VARIABLE.fullmatch(place[1])
+    for expression, text in zip(expressions, texts[1:], strict=True):
+        read = _VARIABLE.fullmatch(expression)
         if read is None or (read[3] and read[1] != "/"):
-            raise _unclear(text, f"{place[0]} is not understood")
+            raise _unclear(template, f"{{{expression}}} is not understood")
         kind, names = read[1], read[2].split(",")
         if kind in ("?", "&"):
             query += names
-            continue
-        if query or len(names) > 1:
-            raise _unclear(text, f"{place[0]} cannot be told from what is around it")
-        if kind in _LITERALS:
-            parts.append(_Part(kind))
-        if parts and parts[-1].variable:
-            raise _unclear(text, f"nothing divides {place[0]} from what is before it")
-        parts.append(_Part(variable=names[0], wide=kind in ("+", "#") or bool(read[3])))
-    if at < len(text):
-        parts.append(_Part(text[at:]))
-        if query:
-            raise _unclear(text, "a query can only be its end")
-    if any(mark in part.text for part in parts for mark in "{}"):
-        raise _unclear(text, "its braces do not pair")
+        elif query or len(names) > 1:
+            raise _unclear(template, f"{{{expression}}} cannot be told from what is around it")
+        else:
+            if kind in _LITERALS:
+                parts.append(_Part(_encoded(kind)))
+            if parts[-1].variable:
+                raise _unclear(template, f"nothing divides {{{expression}}} from what is before it")
+            parts.append(_Part(variable=names[0], wide=kind in ("+", "#") or bool(read[3])))
+        if text and query:
+            raise _unclear(template, "a query can only be its end")
+        if text:
+            parts.append(_Part(_encoded(text)))
     names = [part.variable for part in parts if part.variable] + query
     if len(set(names)) < len(names):
-        raise _unclear(text, "it names a variable twice")
+        raise _unclear(template, "it names a variable twice")
     return parts, query
 
 
-def _stretched(before: set[int], text: str, *, wide: bool) -> set[int]:
-    """Where a variable can end that begins at one of these places and has a character at least."""
-    ends: set[int] = set()
-    running = False
-    for at, letter in enumerate(text):
-        running = (running or at in before) and (wide or letter != "/")
-        if running:
-            ends.add(at + 1)
-    return ends
+def _pieces(template: str) -> tuple[list[str], list[str]]:
+    """The texts around the expressions of a template, one more than there are of those; and the expressions."""
+    pieces = _EXPRESSION.split(template)
+    return pieces[::2], pieces[1::2]
+
+
+def _fitted(parts: Sequence[_Part], text: bytes) -> list[tuple[_Part, bytes]] | None:
+    """What each part stands for, from the last to the first, each variable as short as can be; `None` for no fit."""
+    if len(text) > LONGEST or not text.startswith(parts[0].text) or not text.endswith(parts[-1].text):
+        return None
+    places = _Places(text)
+    ends = [1, 1 << len(parts[0].text)]
+    for part in parts[1:]:
+        ends.append(places.after(part, ends[-1]))
+    if not ends[-1] >> len(text) & 1:
+        return None
+    fitted: list[tuple[_Part, bytes]] = []
+    end = len(text)
+    for part, before in zip(reversed(parts), reversed(ends[:-1]), strict=True):
+        starts = before & (1 << end + part.optional) - 1
+        start = end - len(part.text) if part.variable is None else starts.bit_length() - 1
+        fitted.append((part, text[start:end]))
+        end = start
+    return fitted
+
+
+class _Places:
+    """Sets of places in a text, as numbers with a bit for each, so that all ways to read it are followed at once."""
+
+    def __init__(self, text: bytes) -> None:
+        self._backwards = text[::-1]
+        self._whole = (1 << len(text)) - 1
+        self._of_byte: dict[int, int] = {}
+
+    def after(self, part: _Part, before: int) -> int:
+        """Where a part can end that begins at one of these places."""
+        if part.variable is None:
+            for at, byte in enumerate(part.text):
+                before &= self._of(byte) >> at
+            return before << len(part.text)
+        allowed = self._whole if part.wide else self._whole & ~self._of(ord("/"))
+        begun = before & allowed
+        # An addition carries each beginning through the allowed bytes behind it, to the first that is not.
+        held = ((begun + allowed) ^ allowed) & allowed | begun
+        return held << 1 | (before if part.optional else 0)
+
+    def _of(self, byte: int) -> int:
+        if byte not in self._of_byte:
+            self._of_byte[byte] = int(self._backwards.translate(_only(byte)) or b"0", 2)
+        return self._of_byte[byte]
+
+
+@lru_cache(maxsize=256)
+def _only(byte: int) -> bytes:
+    """A table that makes digits of bytes: 1 of this one, 0 of all others."""
+    return bytes(b"01"[other == byte] for other in range(256))
 
 
 def _query(text: str, names: tuple[str, ...]) -> dict[str, str] | None:
@@ -168,6 +192,11 @@ def _query(text: str, names: tuple[str, ...]) -> dict[str, str] | None:
 def _harmless(value: str) -> bool:
     """One step of a path that, put into a path, stays one step of it."""
     return value not in (".", "..") and not any(mark in value for mark in "/\\\0")
+
+
+def _encoded(text: str) -> bytes:
+    # Half a character, which JSON may hold, is one more byte sequence to compare.
+    return text.encode(errors="surrogatepass")
 
 
 def _unclear(template: str, why: str) -> ConfigError:

@@ -9,6 +9,7 @@ from typing import Any
 from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware
 from trunkline.call.middleware.logs import one_line
 from trunkline.errors import ConfigError, UpstreamTimeoutError
+from trunkline.tasks import drop_outcome
 from trunkline.tool import Tool, ToolResult
 
 log = logging.getLogger("trunkline")
@@ -54,13 +55,7 @@ async def _stop(tool: Tool, task: asyncio.Future[ToolResult]) -> None:
     await asyncio.wait({task}, timeout=GRACE)
     if not task.done():
         log.warning("Tool %s ignores that it was cancelled, and still runs.", one_line(tool.name))
-    task.add_done_callback(_read)
-
-
-def _read(task: asyncio.Future[ToolResult]) -> None:
-    # Nobody wants the late outcome, but asyncio complains about errors that nobody looked at.
-    if not task.cancelled():
-        task.exception()
+    task.add_done_callback(drop_outcome)
 
 
 def _late(tool: Tool, *, hint: str) -> UpstreamTimeoutError:

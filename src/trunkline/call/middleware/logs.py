@@ -10,6 +10,7 @@ from typing import Any
 
 from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware
 from trunkline.tool import Tool, ToolResult
+from trunkline.untrusted import printable
 
 log = logging.getLogger("trunkline.tools")
 LONGEST_NAME = 200
@@ -48,7 +49,7 @@ def create_logging_middleware(
 def one_line(text: str) -> str:
     """A name that cannot forge a line of the log, nor fill it."""
     shown = text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
-    return shown if shown.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)
+    return printable(shown)
 
 
 def _outcome(result: ToolResult) -> str:

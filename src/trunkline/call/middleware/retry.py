@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from trunkline.balance.failover import RetryBudget
+from trunkline.balance.health import doubled
 from trunkline.call.middleware.chain import CallNext, ToolContext, ToolMiddleware
 from trunkline.errors import (
     AuthorizationNeededError,
@@ -49,7 +50,7 @@ def create_retry_middleware(
             try:
                 return await call_next()
             except TrunklineError as error:
-                longest = min(max_delay, delay * 2.0 ** min(attempt - 1, 60))
+                longest = doubled(delay, attempt - 1, max_delay)
                 pause = max(chance.uniform(0.0, longest), _asked_for(error))
                 if attempt > retries or not passes(error) or pause > max_delay or _too_late(context, pause):
                     raise

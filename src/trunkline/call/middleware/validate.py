@@ -11,6 +11,7 @@ from trunkline.errors import ConfigError, InvalidArgumentsError
 from trunkline.questions.fields import FormField, Secret, SelectOption
 from trunkline.tool import Tool, ToolResult
 from trunkline.tools.check.checker import Checker, checker_for
+from trunkline.untrusted import as_list
 
 
 def create_validation_middleware(*, elicit_missing: bool = True, timeout: float = 60.0) -> ToolMiddleware:
@@ -82,7 +83,7 @@ def _field(name: str, schema: Mapping[str, Any]) -> FormField | None:
 
 def _options(values: Any) -> tuple[SelectOption, ...]:
     """The choices of an argument, where all are texts."""
-    listed = cast("list[Any]", values) if isinstance(values, list) else []
+    listed = as_list(values)
     if not all(isinstance(value, str) for value in listed):
         return ()
     return tuple(SelectOption(value) for value in dict.fromkeys(cast("list[str]", listed)))

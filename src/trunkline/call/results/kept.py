@@ -48,7 +48,7 @@ def owner_of(scope: Scope) -> Owner:
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptResult:
     """A result that was kept, by its parts: `structured`, `text` or both; the first is read unless another is named."""
 
     handle: str
@@ -75,8 +75,8 @@ class KeptResults:
     def __init__(self, home: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._folder, self._clock = _Folder(home / "results"), clock
         self._config = ResultsSection()
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
-        self._users: dict[str, OrderedDict[str, Kept]] = {}
+        self._kept: OrderedDict[str, KeptResult] = OrderedDict()
+        self._users: dict[str, OrderedDict[str, KeptResult]] = {}
         self._sizes: dict[str, int] = {}
         self._size = 0
 
@@ -102,10 +102,10 @@ class KeptResults:
             return Document(json, len(data), data)
         return Document(json, len(data), file=self._folder.write(data))
 
-    def add(self, scope: Scope, server: str, tool: str, documents: dict[str, Document], tokens: int) -> Kept:
+    def add(self, scope: Scope, server: str, tool: str, documents: dict[str, Document], tokens: int) -> KeptResult:
         """Keep a result; what is oldest goes, where there is too much."""
         ttl = self._config.ttl
-        kept = Kept(
+        kept = KeptResult(
             secrets.token_urlsafe(HANDLE_BYTES),
             owner_of(scope),
             scope.user,
@@ -123,14 +123,14 @@ class KeptResults:
         self._make_room(kept.user)
         return kept
 
-    def find(self, handle: str, scope: Scope) -> Kept | None:
+    def find(self, handle: str, scope: Scope) -> KeptResult | None:
         """What a handle means to a caller; another's is as unknown as one that never was."""
         kept = self._kept.get(handle)
         if kept is None or kept.owner != owner_of(scope) or kept.until <= self._clock():
             return None
         return kept
 
-    def seconds_left(self, kept: Kept) -> float:
+    def seconds_left(self, kept: KeptResult) -> float:
         """How long it will be kept."""
         return max(0.0, kept.until - self._clock())
 
@@ -164,7 +164,7 @@ class KeptResults:
             most = max(self._sizes, key=lambda one: self._sizes[one])
             self._drop(next(iter(self._users[most].values())))
 
-    def _drop(self, kept: Kept) -> None:
+    def _drop(self, kept: KeptResult) -> None:
         if self._kept.pop(kept.handle, None) is None:
             return
         own = self._users[kept.user]

@@ -155,7 +155,7 @@ def _outline(path: str, samples: Sequence[Sample], missing: int) -> Iterator[str
     """The places below one, of which several were looked at."""
     kinds: list[JsonKind] = list(dict.fromkeys(sample.kind for sample in samples))
     counts = [sample.count for sample in samples if sample.kind == "array"]
-    said = " or ".join(_said(kind, counts) for kind in kinds)
+    said = " or ".join(_kind_in_words(kind, counts) for kind in kinds)
     yield f"{path}: {said}{' (not in all)' if missing else ''}"
     elements = [one for sample in samples for one in (*sample.first, *sample.last)]
     if elements:
@@ -170,7 +170,7 @@ def _outline(path: str, samples: Sequence[Sample], missing: int) -> Iterator[str
             yield from _outline(path + step, having, len(objects) - len(having))
 
 
-def _said(kind: JsonKind, counts: Sequence[int]) -> str:
+def _kind_in_words(kind: JsonKind, counts: Sequence[int]) -> str:
     if kind != "array":
         return kind
     low, high = min(counts), max(counts)

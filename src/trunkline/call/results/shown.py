@@ -41,7 +41,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PreviewFacts:
     """What a preview says of the result beside its contents."""
 
     handle: str
@@ -90,7 +90,7 @@ def take(result: bytes, limit: int) -> Taken | None:
     return Taken(members, documents, tokens, tuple(map(bytes, beside)), tuple(before))
 
 
-def show(taken: Taken, frame: Shown, schema: Mapping[str, Any]) -> bytes:
+def show(taken: Taken, frame: PreviewFacts, schema: Mapping[str, Any]) -> bytes:
     """The result that a caller gets in its place: a preview in words, a link, and structured content cut alike."""
     size = sum(len(data) for data, _ in taken.documents.values())
     head = (
@@ -170,7 +170,7 @@ def _fits(schema: Mapping[str, Any], value: bytes) -> bool:
     return checker.checks(found) and not checker.problems(found)
 
 
-def _link(taken: Taken, frame: Shown, size: int) -> bytes:
+def _link(taken: Taken, frame: PreviewFacts, size: int) -> bytes:
     json = all(json for _, json in taken.documents.values())
     return encode(
         {

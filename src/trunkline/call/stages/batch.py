@@ -11,7 +11,7 @@ from trunkline.call.stage import Handler
 from trunkline.model import Call, Reply
 from trunkline.tool import Annotations
 from trunkline.tools.annotations import only_reads
-from trunkline.upstream.pool import askable
+from trunkline.upstream.connection_key import can_be_asked
 
 
 class BatchStage:
@@ -27,7 +27,12 @@ class BatchStage:
             return await call_next(call)
         if call.entry is not None and call.entry.annotations.rate_limit_hint:
             self._pace.check(call.server, call.entry.name, call.entry.annotations.rate_limit_hint)
-        if self._coalesce and call.entry is not None and _shareable(call.entry.annotations) and not _askable(call):
+        if (
+            self._coalesce
+            and call.entry is not None
+            and _shareable(call.entry.annotations)
+            and not can_be_asked(call.caller)
+        ):
             same = sameness(call, call.server) if call.cached else ""
             if same:
                 return await self._together(same, call, call_next)
@@ -67,8 +72,3 @@ class BatchStage:
 def _shareable(known: Annotations) -> bool:
     """Whether two calls at the same time have one answer: what draws lots gives each its own."""
     return only_reads(known) and known.volatile_hint is not True
-
-
-def _askable(call: Call) -> bool:
-    """Whether the server may ask this caller something, so that the answer may be its alone."""
-    return askable(call.caller.capabilities) != b"{}"

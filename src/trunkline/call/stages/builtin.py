@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from trunkline.call.functions import Functions, stubs_within
-from trunkline.call.stage import Handler
+from trunkline.call.stage import Handler, failed
 from trunkline.config.options import Config, SearchStrategy
 from trunkline.errors import HeldError, InvalidArgumentsError
 from trunkline.identity import Scope, unit_name
@@ -23,7 +23,7 @@ from trunkline.tools import builtin, names
 from trunkline.tools.brief import complete, one_line, within
 from trunkline.tools.check.checker import MAX_DEPTH, checker_for, measured
 from trunkline.tools.tokens import estimated
-from trunkline.upstream.pool import askable
+from trunkline.upstream.connection_key import can_be_asked
 from trunkline.wire.envelope import read_string
 from trunkline.wire.members import (
     Members,
@@ -99,13 +99,13 @@ class BuiltinStage:
         asked = decode_object(call.params.get("arguments", b"{}"))
         problems = checker_for(_SEARCH_SCHEMA).problems(_lenient(asked))
         if problems:
-            return _failed(f"{builtin.SEARCH} was not called well: {'; '.join(problems)}.")
+            return failed(f"{builtin.SEARCH} was not called well: {'; '.join(problems)}.")
         asked = _lenient(asked)
         given = (text.strip()[:_LONGEST] for text in cast("list[str]", asked.get("queries", [])))
         queries = [text for text in dict.fromkeys(given) if text]
         wanted = cast("list[str]", asked.get("names", []))
         if not queries and not wanted:
-            return _failed('Say what you want to do: {"query": "open a pull request"}.')
+            return failed('Say what you want to do: {"query": "open a pull request"}.')
         limit, strategy = int(asked.get("limit") or self._search.limit), asked.get("strategy")
         if view.coding:
             scope = dataclasses.replace(call.scope, program=PROGRAM)
@@ -118,7 +118,7 @@ class BuiltinStage:
         if queries:
             found = [await self._find(call, query, view.snapshot, limit, strategy) for query in queries]
             self._tell_found(answer, queries, found, limit)
-        return _said(answer)
+        return _answered(answer)
 
     def _functions(
         self,
@@ -145,7 +145,9 @@ class BuiltinStage:
     def _tell_named(self, answer: dict[str, Any], wanted: Sequence[str], call: Call, view: View) -> None:
         """Whole definitions, of the tools that there are."""
         known = {name: entry for name in wanted if (entry := _findable_tool(name, call, view)) is not None}
-        answer["tools"] += [whole(entry) for entry in {entry.shown: entry for entry in known.values()}.values()]
+        answer["tools"] += [
+            whole_definition(entry) for entry in {entry.shown: entry for entry in known.values()}.values()
+        ]
         unknown = [name[:_SHOWN] for name in wanted if name not in known]
         if unknown:
             answer["unknown"] = unknown
@@ -183,24 +185,22 @@ class BuiltinStage:
         asked = decode_object(call.params.get("arguments", b"{}"))
         name = asked.get("name")
         if not isinstance(name, str) or not name:
-            return _failed(f'{builtin.CALL} wants {{"name": "...", "arguments": {{...}}}}: the name is missing.')
+            return failed(f'{builtin.CALL} wants {{"name": "...", "arguments": {{...}}}}: the name is missing.')
         if callable_tool(name, view) is not None:
             if asked.keys() - _TAKEN:
-                return _failed(
-                    f'{builtin.CALL} takes no other names: the arguments of {name} stand inside "arguments".'
-                )
-            return _failed(f'The arguments of {name} must be an object: {{"name": "{name}", "arguments": {{...}}}}.')
+                return failed(f'{builtin.CALL} takes no other names: the arguments of {name} stand inside "arguments".')
+            return failed(f'The arguments of {name} must be an object: {{"name": "{name}", "arguments": {{...}}}}.')
         if name in builtin.NAMES:
-            return _failed(f"{builtin.CALL} calls what {builtin.SEARCH} found. Call {name} itself.")
+            return failed(f"{builtin.CALL} calls what {builtin.SEARCH} found. Call {name} itself.")
         held = names.held_back(name, Kind.TOOL, view.snapshot)
         if held is not None:
-            return _failed(str(HeldError(held.name, unit_name(held.server), held.held)))
+            return failed(str(HeldError(held.name, unit_name(held.server), held.held)))
         name = name[:_LONGEST]
         hits = await self._find(call, name.replace("_", " "), view.snapshot, CLOSE, None)
         close = names.closest(name, (entry.shown for entry in _findable(call, view)), CLOSE)
         close = list(dict.fromkeys((*close, *(hit.tool.shown for hit in hits))))[:CLOSE]
         told = f"There is no tool {name[:_SHOWN]!r}. {view.snapshot.missing}".rstrip()
-        return _failed(
+        return failed(
             f"{told} Did you mean {', '.join(close)}?" if close else f"{told} Find one with {builtin.SEARCH}."
         )
 
@@ -230,7 +230,7 @@ class BuiltinStage:
         brief = within([definition_of(entry)], self._search.budget // 2).tools[0]
         schema = encode(brief.get("inputSchema", {})).decode()
         more = f' It is shortened; {builtin.SEARCH} with {{"names": ["{entry.shown}"]}} gives the whole.'
-        return _failed(
+        return failed(
             f"The arguments do not fit tool {entry.shown}: {problems.rstrip('.')}. It was not called. "
             f"Its input schema: {schema}.{more if 'shortened' in brief else ''}"
         )
@@ -282,16 +282,12 @@ def callable_tool(name: str, view: View) -> Entry | None:
 def _findable_tool(name: str, call: Call, view: View) -> Entry | None:
     """The tool of this name, if whoever makes the call may find it."""
     entry = callable_tool(name, view)
-    return entry if entry is not None and (not entry.for_askable or _may_be_asked(call)) else None
+    return entry if entry is not None and (not entry.for_askable or can_be_asked(call.caller)) else None
 
 
 def _findable(call: Call, view: View) -> list[Entry]:
-    asked = _may_be_asked(call)
+    asked = can_be_asked(call.caller)
     return [one for one in view.snapshot.tools.values() if not one.app_only and (asked or not one.for_askable)]
-
-
-def _may_be_asked(call: Call) -> bool:
-    return askable(call.caller.capabilities) != b"{}"
 
 
 def _whole_object(text: bytes) -> bool:
@@ -314,14 +310,9 @@ def _lenient(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {**rest, "queries": queries}
 
 
-def _said(answer: Mapping[str, Any]) -> Reply:
+def _answered(answer: Mapping[str, Any]) -> Reply:
     text = encode([{"type": "text", "text": encode(answer).decode()}])
     return Reply(result=write_members({"resultType": b'"complete"', "content": text}))
-
-
-def _failed(text: str) -> Reply:
-    content = encode([{"type": "text", "text": text}])
-    return Reply(result=write_members({"resultType": b'"complete"', "content": content, "isError": b"true"}))
 
 
 _WHOLE = f'For whole definitions call {builtin.SEARCH} with {{"names": [...]}}.'
@@ -350,7 +341,7 @@ def definition_of(entry: Entry) -> dict[str, Any]:
     return {**found, "name": entry.shown}
 
 
-def whole(entry: Entry) -> dict[str, Any]:
+def whole_definition(entry: Entry) -> dict[str, Any]:
     """All that a tool says to a model; what cannot be read goes as it is."""
     definition, members = definition_of(entry), members_of(entry)
     unread = [name for name in _SAID if name in members and name not in definition]

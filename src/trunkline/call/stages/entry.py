@@ -10,7 +10,7 @@ from trunkline.errors import HeldError, UnknownNameError
 from trunkline.identity import Scope, unit_name
 from trunkline.model import Call, Caller, Entry, Kind, Reply, Snapshot, View
 from trunkline.tool import DIRECT, ToolOptions
-from trunkline.tools.names import did_you_mean, held_back, meaning, namesakes, prefixed
+from trunkline.tools.names import did_you_mean, held_back, is_prefixed, meaning, namesakes, prefixed
 from trunkline.tools.uri_templates import matches
 from trunkline.wire.envelope import read_string
 from trunkline.wire.headers import check_param_headers
@@ -57,7 +57,8 @@ class EntryStage:
         if call.method.startswith("tasks/"):
             return await call_next(call)  # a task says itself which server it is at
         entry: Entry | None = None
-        if not snapshot.bare:
+        # Before its first list, nobody knows that a server which stands alone is meant by the part before the tool.
+        if not snapshot.bare or is_prefixed(call.name, snapshot):
             await self._settle(call)
             call.snapshot = snapshot = self._view(call.scope, call.caller).snapshot
             entry = resolve(call, snapshot)

@@ -17,6 +17,7 @@ from trunkline.questions.bridge import OpenPage, asks_caller, may_be_asked
 from trunkline.questions.manager import ElicitationManager
 from trunkline.tasks import Tasks
 from trunkline.tool import Annotations, Tool, ToolResult
+from trunkline.tools.convert.definition import tool_from
 from trunkline.tools.guidance import OWN
 from trunkline.wire.members import decode, decode_object, encode, write_members
 
@@ -112,17 +113,15 @@ def tool_of(entry: Entry) -> Tool:
 
 @lru_cache(maxsize=10_000)
 def _tool(shown: str, server: str, text: bytes, annotations: Annotations, category: str) -> Tool:
-    definition = decode_object(text)
-    return Tool(
-        shown,
-        str(definition.get("description", "")),
-        definition.get("inputSchema") or {"type": "object"},
-        annotations,
-        server,
-        category,
-        output_schema=definition.get("outputSchema"),
-        meta=definition.get("_meta") or {},
-    )
+    return tool_from(decode_object(text), shown, annotations, server=server, category=category)
+
+
+def outcome_of(reply: Reply) -> ToolResult:
+    """How a call ended, for whoever made it here; ServerRefusedError for one that was answered with an error."""
+    if reply.error:
+        error = decode_object(reply.error)
+        raise ServerRefusedError(str(error.get("message", "")), code=error.get("code", 0), data=error.get("data"))
+    return result_of(reply.result)
 
 
 def result_of(result: bytes) -> ToolResult:

@@ -10,9 +10,9 @@ from typing import Any
 from trunkline import workers
 from trunkline.call.results import reading
 from trunkline.call.results.json_text import written
-from trunkline.call.results.kept import Document, Kept, KeptResults, discard
-from trunkline.call.results.shown import Shown, Taken, show, take
-from trunkline.call.stage import Handler
+from trunkline.call.results.kept import Document, KeptResult, KeptResults, discard
+from trunkline.call.results.shown import PreviewFacts, Taken, show, take
+from trunkline.call.stage import Handler, failed
 from trunkline.config.options import Config, result_limits
 from trunkline.errors import InvalidArgumentsError, UnknownNameError
 from trunkline.identity import Scope
@@ -88,7 +88,9 @@ class ResultsStage:
         schema = (
             decode_object(read_members(entry.definition).get("outputSchema", b"")) if entry and entry.definition else {}
         )
-        frame = Shown(kept.handle, self._config.ttl, min(self._config.preview_tokens, limit), call.caller.version)
+        frame = PreviewFacts(
+            kept.handle, self._config.ttl, min(self._config.preview_tokens, limit), call.caller.version
+        )
         shown = await _off_loop(taken.size, partial(show, taken, frame, schema))
         call.note("results", f"kept aside {taken.size} bytes")
         self._savings.previewed(call.scope.profile, call.scope.user, taken.tokens, shown)
@@ -113,23 +115,23 @@ class ResultsStage:
         asked = decode_object(call.params.get("arguments", b"{}"))
         problems = checker_for(builtin.result_schema(call.name)).problems(asked)
         if problems:
-            return _failed(f"{call.name} was not called well: {'; '.join(problems)}.")
+            return failed(f"{call.name} was not called well: {'; '.join(problems)}.")
         kept = self._kept.find(asked["result"].removeprefix(builtin.RESULTS), call.scope)
         if kept is None or not _has(view, kept):
-            return _failed(
+            return failed(
                 "There is no such result: it was kept for a while only, or is another's. Call the tool again."
             )
         part = asked.get("part") or next(iter(kept.documents))
         document = kept.documents.get(part)
         if document is None:
-            return _failed(f"The result has no part {part!r}, but {', '.join(kept.documents)}.")
+            return failed(f"The result has no part {part!r}, but {', '.join(kept.documents)}.")
         budget = max(reading.LEAST, self._limit(call) or self._config.preview_tokens)
         try:
             answer = await _off_loop(document.size, partial(_read, call.name, document, asked, budget))
         except InvalidArgumentsError as error:
-            return _failed(f"{error}")
+            return failed(f"{error}")
         except (OSError, RecursionError):
-            return _failed("The result can no longer be read. Call the tool again.")
+            return failed("The result can no longer be read. Call the tool again.")
         self._savings.read_back_part(call.scope.profile, call.scope.user, answer)
         content = b'[{"type":"text","text":' + written(answer.decode()) + b"}]"
         return Reply(result=write_members({"resultType": b'"complete"', "content": content}))
@@ -155,7 +157,7 @@ def _wants_whole(call: Call) -> bool:
     return WHOLE.encode() in meta and decode_object(meta).get(WHOLE) is True
 
 
-def _has(view: View, kept: Kept) -> bool:
+def _has(view: View, kept: KeptResult) -> bool:
     """Whether a caller still has the tool that a result is of."""
     if not kept.server or kept.server == view.snapshot.bare:
         return True
@@ -189,15 +191,10 @@ def _read(tool: str, document: Document, asked: Mapping[str, Any], budget: int) 
     return encode(answer)
 
 
-def _contents(uri: str, kept: Kept) -> bytes:
+def _contents(uri: str, kept: KeptResult) -> bytes:
     blocks: list[bytes] = []
     for document in kept.documents.values():
         kind = b'"application/json"' if document.json else b'"text/plain"'
         text = written(document.load().decode("utf-8", "replace"))
         blocks.append(write_members({"uri": encode(uri), "mimeType": kind, "text": text}))
     return b"[" + b",".join(blocks) + b"]"
-
-
-def _failed(text: str) -> Reply:
-    content = encode([{"type": "text", "text": text}])
-    return Reply(result=write_members({"resultType": b'"complete"', "content": content, "isError": b"true"}))

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
+from trunkline.balance.balancer import DEFAULT_HEALTH
 from trunkline.balance.groups import ServerWeight
 from trunkline.balance.health import HealthOptions
 from trunkline.balance.router import ToolRouter
@@ -38,7 +39,7 @@ class RouteStage:
         router = self.routers.get(call.server)
         if router is None or call.parked is not None:
             return await call_next(call)
-        if told := _told(call, self.groups[call.server].servers):
+        if told := _server_in_state(call, self.groups[call.server].servers):
             call.server = told
             call.note("route", told)
             return _tell(await call_next(call), told)
@@ -59,7 +60,7 @@ class RouteStage:
                 known = self._offered[name] = offer, _offered(offer)
             offered = known[1]
             views = {server: snapshot.servers.get(server) for server in self.groups[name].servers}
-            well = _well([view for view in views.values() if view is not None])
+            well = _usable([view for view in views.values() if view is not None])
             for server, view in views.items():
                 if view is None:
                     router.unregister_server(server)  # whoever comes back under its name starts afresh
@@ -84,7 +85,7 @@ def _offered(offer: Offer) -> dict[str, set[str]]:
     return found
 
 
-def _well(views: Sequence[ServerView]) -> set[str]:
+def _usable(views: Sequence[ServerView]) -> set[str]:
     """Who can take calls; while nobody can yet, those that are starting, so that the call waits for one of them."""
     ready = {view.name for view in views if view.state in (State.READY, State.DEGRADED)}
     return ready or {view.name for view in views if view.state is State.STARTING}
@@ -100,7 +101,7 @@ def _router(group: GroupSpec, config: RouterSection) -> ToolRouter:
         consecutive_errors=config.eject_after,
         error_rate=config.eject_error_rate,
         ejection=config.eject_seconds,
-        max_ejection=max(300.0, config.eject_seconds),
+        max_ejection=max(DEFAULT_HEALTH.max_ejection, config.eject_seconds),
         slow_start=config.slow_start,
     )
     options: dict[str, Any] = {
@@ -133,7 +134,7 @@ def _had_by(members: Sequence[str]) -> str:
     return f"what {' '.join(members)} have"
 
 
-def _told(call: Call, members: Sequence[str]) -> str:
+def _server_in_state(call: Call, members: Sequence[str]) -> str:
     """The server that a call's state names, taken out of it; empty when the call has no state."""
     if "requestState" not in call.params:
         return ""

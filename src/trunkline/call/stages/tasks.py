@@ -14,7 +14,7 @@ from trunkline.call.tasks.log import At, Task, TaskLog, no_such_task
 from trunkline.errors import RefusedError, UpstreamError
 from trunkline.model import NOTHING, SILENT, Answer, Call, Caller, Parked, Question, Reply, ServerView
 from trunkline.tasks import Tasks
-from trunkline.upstream.pool import askable
+from trunkline.upstream.connection_key import askable
 from trunkline.wire import meta, tasks
 from trunkline.wire.envelope import EMPTY, INVALID_PARAMS, METHOD_NOT_FOUND, error_object, read_string
 from trunkline.wire.era import LATEST_LEGACY, MISSING_CAPABILITY, MODERN_VERSIONS
@@ -49,7 +49,7 @@ class TaskStage:
     async def _watched(self, call: Call, call_next: Handler) -> Reply:
         """A call of a caller that knows tasks, which may become one."""
         reply = await call_next(call)
-        if b'"taskId"' in reply.result:
+        if reply.result.find(b'"taskId"') >= 0:
             self._became(call, reply)
         return reply
 

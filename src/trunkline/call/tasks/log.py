@@ -7,11 +7,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 
 from trunkline.errors import RefusedError
 from trunkline.model import Call, Reply
+from trunkline.telemetry.logs import utc_time
 from trunkline.wire.envelope import INVALID_PARAMS, read_string
 from trunkline.wire.members import Members, decode, decode_object, encode
 from trunkline.wire.seal import Seal, context_of
@@ -115,7 +115,7 @@ class TaskLog:
         wanted = decode_object(call.params["task"]).get("ttl")
         seconds = min(wanted / 1000, KEPT_SECONDS) if isinstance(wanted, (int, float)) else KEPT_SECONDS
         task = self.made(call, secrets.token_hex(16), At.HERE)
-        now = datetime.fromtimestamp(self._clock(), UTC).isoformat().replace("+00:00", "Z")
+        now = utc_time(self._clock())
         failed = decode_object(reply.result).get("isError") is True
         state: Members = {
             "taskId": encode(task.id),

@@ -34,7 +34,7 @@ class Send(Protocol):
 
 
 @dataclass(slots=True)
-class Asking:
+class AskingTask:
     """A task whose server asks something: what a legacy caller waits in until its questions are answered."""
 
     server: str
@@ -67,7 +67,7 @@ async def result(
     task: Task, send: Send, *, patience: float, parked: Parked | None, answers: Mapping[str, Answer]
 ) -> Reply:
     """`tasks/result`: wait for the end of the task, and ask the caller what the server asks meanwhile."""
-    asking = parked if isinstance(parked, Asking) else Asking(task.server)
+    asking = parked if isinstance(parked, AskingTask) else AskingTask(task.server)
     if answers:
         refused = await _answer(asking, send, answers)
         if refused is not None:
@@ -95,7 +95,7 @@ async def result(
         ) from None
 
 
-async def _answer(asking: Asking, send: Send, answers: Mapping[str, Answer]) -> Reply | None:
+async def _answer(asking: AskingTask, send: Send, answers: Mapping[str, Answer]) -> Reply | None:
     """Give the server its answers; a reply only if that cannot be done."""
     given: Members = {}
     for key, answer in answers.items():
@@ -110,7 +110,7 @@ async def _answer(asking: Asking, send: Send, answers: Mapping[str, Answer]) -> 
     return reply if reply.error else None
 
 
-def _questions(found: Members, task: Task, asking: Asking) -> dict[str, Question]:
+def _questions(found: Members, task: Task, asking: AskingTask) -> dict[str, Question]:
     """What a task asks that the caller was not asked yet."""
     text = found.get("inputRequests", b"")
     asked = read_members(text) if status_of(found) == "input_required" and is_object(text) else {}

@@ -39,6 +39,7 @@ from trunkline.model import Kind, Offer, Snapshot, State
 from trunkline.telemetry.tally import BOUNDS, Tally
 from trunkline.tool import UNKNOWN, Annotations, Safety
 from trunkline.tools.annotations import merge_annotations, validate_annotations
+from trunkline.untrusted import as_text
 from trunkline.wire.members import decode_object
 
 
@@ -358,5 +359,4 @@ def _version(snapshot: Snapshot, servers: Iterable[str]) -> str:
 
 @lru_cache(maxsize=10_000)
 def _said_version(info: bytes) -> str:
-    version = decode_object(info).get("version")
-    return version if isinstance(version, str) else ""
+    return as_text(decode_object(info).get("version"))

@@ -12,9 +12,10 @@ from trunkline.model import NOTHING, Entry
 from trunkline.tool import Annotations, Safety, Tool
 from trunkline.tools.annotations import effective, get_tool_safety_level, requires_confirmation
 from trunkline.tools.categories import GENERAL, infer_category
-from trunkline.tools.convert.definition import read
+from trunkline.tools.convert.definition import read, tool_from
 from trunkline.tools.convert.loss import Ledger
 from trunkline.tools.convert.mcp import to_mcp_tool
+from trunkline.untrusted import as_object, as_text, as_texts
 from trunkline.wire.members import decode_object, encode
 
 
@@ -99,12 +100,12 @@ class EnhancedToolInfo:
     @property
     def aliases(self) -> tuple[str, ...]:
         """Other names that its server gives it."""
-        return _texts(self.metadata.get("aliases"))
+        return as_texts(self.metadata.get("aliases"))
 
     @property
     def compatible_with(self) -> tuple[str, ...]:
         """Versions that it serves besides its own, as its server says."""
-        return _texts(self.metadata.get("compatibleWith"))
+        return as_texts(self.metadata.get("compatibleWith"))
 
     @property
     def examples(self) -> tuple[Any, ...]:
@@ -135,7 +136,7 @@ class EnhancedToolInfo:
         )
 
     def _member(self, name: str) -> dict[str, Any]:
-        return _object(decode_object(self.definition).get(name))
+        return as_object(decode_object(self.definition).get(name))
 
 
 def read_definition(server_id: str, definition: Mapping[str, Any], *, server_version: str = "") -> EnhancedToolInfo:
@@ -170,23 +171,14 @@ def _info(entry: Entry, definition: Mapping[str, Any], version: str) -> Enhanced
         entry,
         tool.description,
         tool.category or infer_category(tool.name, tool.description),
-        _text(_meta_value(tool.meta, "version")) or version,
-        deprecated is True or bool(_text(deprecated)),
+        as_text(_meta_value(tool.meta, "version")) or version,
+        deprecated is True or bool(as_text(deprecated)),
     )
 
 
 def _tool(entry: Entry, definition: Mapping[str, Any]) -> Tool:
-    meta = _object(definition.get("_meta"))
-    return Tool(
-        entry.name,
-        _text(definition.get("description")),
-        _object(definition.get("inputSchema")),
-        entry.annotations,
-        entry.server,
-        entry.options.category or _text(meta.get("category")),
-        output_schema=_object(definition.get("outputSchema")) or None,
-        meta=meta,
-    )
+    hints, category = entry.annotations, entry.options.category
+    return tool_from(definition, entry.name, hints, server=entry.server, category=category)
 
 
 def _meta_value(meta: Mapping[str, Any], word: str) -> Any:
@@ -201,18 +193,6 @@ def _encoded(definition: Mapping[str, Any]) -> bytes:
         return encode(definition)
     except (TypeError, ValueError):  # half a surrogate pair, or a value that only Python knows
         return json.dumps(definition, default=str).encode()
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(one for one in cast("list[Any]", value) if isinstance(one, str)) if isinstance(value, list) else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -11,10 +10,9 @@ from trunkline.config.server import ServerSpec
 from trunkline.control.change import Chronicle, ToolChange
 from trunkline.control.listing import discover
 from trunkline.errors import UnreachableError, UpstreamError
-from trunkline.model import Answer, Kind, Listing, Snapshot, State
+from trunkline.model import Kind, Listing, Snapshot, State
 from trunkline.tools.digest import digest_json
-from trunkline.upstream.pool import ConnectionKey, PoolEvents, open_pool
-from trunkline.wire.envelope import error_object
+from trunkline.upstream.pool import PoolEvents, open_pool
 
 ReadTools = Callable[[ServerSpec], Awaitable[Listing]]
 """Gives the tools of a server; UpstreamError when it cannot."""
@@ -74,7 +72,7 @@ def hash_of(items: Sequence[bytes]) -> str:
 
 async def read_tools(spec: ServerSpec) -> Listing:
     """Start or reach a server, read its tools to the last page, and leave nothing behind."""
-    async with open_pool(PoolEvents(_unheard, lambda _: None, _nobody)) as pool:
+    async with open_pool(PoolEvents()) as pool:
         return _listed(spec, await discover(await pool.open(spec), spec, (Kind.TOOL,)))
 
 
@@ -96,13 +94,3 @@ def _listed(spec: ServerSpec, lists: dict[Kind, Listing]) -> Listing:
     if found.problem and not found.items:
         raise UpstreamError(f"The tools of server {spec.name!r} cannot be read.", hint=found.problem)
     return found
-
-
-def _unheard(key: ConnectionKey, method: str, params: bytes) -> None:
-    """Whoever only reads a list once need not follow it."""
-
-
-def _nobody(owner: str, method: str, params: bytes) -> asyncio.Future[Answer]:
-    future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-    future.set_result(Answer(error=error_object(-32601, f"Nobody can be asked {method!r}.")))
-    return future

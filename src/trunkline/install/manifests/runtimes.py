@@ -81,7 +81,7 @@ def start_of(package: Package, words: Sequence[str], folder: Path | None) -> Sta
     if runtime in ("python", "python3"):
         return _python(package, runtime, words, own, folder)
     if runtime == "node":
-        file = _file(package, own[0], folder)
+        file = _file(own[0], folder)
         return Start(("node",), (file, *own[1:]), str(folder), tuple(words))
     return _program(package, words, own, folder)
 
@@ -164,7 +164,7 @@ def _python(package: Package, runtime: str, words: Sequence[str], own: Sequence[
     if own[0] == "-m" and len(own) > 1:
         own = own[1:]
     elif package.command:
-        return Start((runtime,), (_file(package, own[0], folder), *own[1:]), cwd, tuple(words))
+        return Start((runtime,), (_file(own[0], folder), *own[1:]), cwd, tuple(words))
     module = own[0].replace("-", "_")
     if not _MODULE.fullmatch(module):
         raise ManifestError(f"{own[0]!r} is not the name of a Python module.")
@@ -174,7 +174,7 @@ def _python(package: Package, runtime: str, words: Sequence[str], own: Sequence[
 def _program(package: Package, words: Sequence[str], own: Sequence[str], folder: Path | None) -> Start:
     program = own[0]
     if "/" in program or "\\" in program or (folder is not None and (folder / program).exists()):
-        program = _file(package, program, folder)
+        program = _file(program, folder)
     # By its last name, so that a copy in the folder counts as well.
     if Path(program).name.lower() in _SHELLS:
         raise ManifestError(
@@ -186,7 +186,7 @@ def _program(package: Package, words: Sequence[str], own: Sequence[str], folder:
     return Start((program,), tuple(own[1:]), str(folder) if folder else "", tuple(words))
 
 
-def _file(package: Package, name: str, folder: Path | None) -> str:
+def _file(name: str, folder: Path | None) -> str:
     if folder is None:
         raise ManifestError(f"{name!r} would be a file beside the manifest, which came from elsewhere.")
     return str(inside(folder, name))

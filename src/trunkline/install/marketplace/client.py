@@ -28,7 +28,7 @@ from trunkline.install.marketplace.options import (
 )
 from trunkline.install.marketplace.ranking import select
 from trunkline.install.marketplace.server_json import get_all_well_known_servers, get_well_known_server
-from trunkline.install.marketplace.source import Found, Source
+from trunkline.install.marketplace.source import RegistryContent, Source
 from trunkline.tool import Tool
 from trunkline.version import __version__
 
@@ -241,7 +241,7 @@ class MCPRegistryClient(Emitter):
     def _home_folder(self) -> Path:
         return self._home or default_home(self._env)
 
-    async def _ask(self, question: Callable[[Source], Awaitable[Found]]) -> list[Found]:
+    async def _ask(self, question: Callable[[Source], Awaitable[RegistryContent]]) -> list[RegistryContent]:
         """Ask all registries at once; what they answer comes in their order."""
         for source in self._sources:
             source.offline = self.offline
@@ -251,7 +251,7 @@ class MCPRegistryClient(Emitter):
                 self.emit(RegistryUnreached(source.config.name, one.unreached))
         return list(found)
 
-    def _merged(self, found: Iterable[Found]) -> list[RegistryEntry]:
+    def _merged(self, found: Iterable[RegistryContent]) -> list[RegistryEntry]:
         """Each id once: your own, then built-in ones, then those of registries in their order."""
         merged = {entry.id: entry for entry in get_all_well_known_servers()} | self._custom
         for one in found:

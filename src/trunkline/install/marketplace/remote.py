@@ -14,7 +14,8 @@ from urllib.parse import quote, urlencode
 from trunkline.errors import ProtocolError, UnreachableError, UpstreamError
 from trunkline.install.marketplace.options import RegistryConfig
 from trunkline.install.marketplace.server_json import MOST_ENTRIES, read_page, write_page
-from trunkline.upstream.http1 import ClosedError, HttpClient, Origin, request_bytes, split_url
+from trunkline.upstream.http1 import ClosedError, HttpClient, request_bytes
+from trunkline.upstream.origin import Origin, split_url
 
 LARGEST_ANSWER = 8 * 2**20
 """Bytes that one page may have."""
@@ -25,7 +26,7 @@ MOST_PAGES = 1_000
 
 
 @dataclass(frozen=True)
-class Answer:
+class RegistryAnswer:
     """What a registry said. `content` is empty when nothing has changed, or when there is no such server."""
 
     status: int
@@ -61,17 +62,17 @@ class Registry:
         if config.auth_token:
             self._headers[b"authorization"] = b"Bearer " + config.auth_token.encode()
 
-    async def search(self, word: str, *, etag: str = "") -> Answer:
+    async def search(self, word: str, *, etag: str = "") -> RegistryAnswer:
         """The first page of servers that the registry finds, each in its latest version."""
         async with self._connected() as http:
             return await self._get(http, "", {"search": word, "version": "latest", "limit": PAGE}, etag=etag)
 
-    async def version(self, name: str, version: str = "latest", *, etag: str = "") -> Answer:
+    async def version(self, name: str, version: str = "latest", *, etag: str = "") -> RegistryAnswer:
         """One version of a server."""
         async with self._connected() as http:
             return await self._get(http, f"/{_escaped(name)}/versions/{_escaped(version)}", {}, etag=etag)
 
-    async def versions(self, name: str) -> Answer:
+    async def versions(self, name: str) -> RegistryAnswer:
         """All versions of a server, the newest first."""
         async with self._connected() as http:
             return await self._get(http, f"/{_escaped(name)}/versions", {})
@@ -117,13 +118,13 @@ class Registry:
         finally:
             http.close()
 
-    async def _get(self, http: HttpClient, path: str, asked: dict[str, Any], *, etag: str = "") -> Answer:
+    async def _get(self, http: HttpClient, path: str, asked: dict[str, Any], *, etag: str = "") -> RegistryAnswer:
         target = f"{self._base}{path}" + (f"?{urlencode(asked)}" if asked else "")
         headers = self._headers | ({b"if-none-match": etag.encode("latin-1", "ignore")} if etag else {})
         request = request_bytes(b"GET", target, headers, b"")
         status, body, mark = await exchange(http, self._origin, request, timeout=self._timeout)
         if status in (200, 304, 404):
-            return Answer(status, body if status == 200 else b"", mark)
+            return RegistryAnswer(status, body if status == 200 else b"", mark)
         if status in (401, 403):
             raise UnreachableError(f"answered {status}: it wants a token, or another one")
         if 300 <= status < 400:

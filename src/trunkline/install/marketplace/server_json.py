@@ -18,6 +18,7 @@ from trunkline.install.manifests.launch import choose, plan, questions
 from trunkline.install.manifests.manifest import Manifest, Package, Remote
 from trunkline.install.manifests.reader import read_manifest
 from trunkline.install.marketplace.entry import RegistryEntry, Status, Transport, is_harmful
+from trunkline.untrusted import as_object
 
 LARGEST_ENTRY = 64 * 1024
 """Bytes that the description of one server may have."""
@@ -72,7 +73,7 @@ def read_page(content: bytes, *, source: str, several: bool = False, words: Coll
             dropped += 1
             continue
         found[key], raw[key] = entry, bytes(item)
-    cursor = _object(answer.metadata).get("nextCursor")
+    cursor = as_object(answer.metadata).get("nextCursor")
     cursor = cursor if isinstance(cursor, str) and len(cursor) <= 2_000 else ""
     return Page(tuple(found.values()), raw, cursor, dropped)
 
@@ -108,8 +109,8 @@ def read_entry(item: object, *, source: str, ours: bool = False) -> RegistryEntr
     definition = cast("dict[str, Any]", server)
     manifest = read_manifest(definition, where=source)
     _check(manifest)
-    meta = _object(members.get("_meta"))
-    official, more = _object(meta.get(OFFICIAL_META)), _object(meta.get(OUR_META))
+    meta = as_object(members.get("_meta"))
+    official, more = as_object(meta.get(OFFICIAL_META)), as_object(meta.get(OUR_META))
     spec, problem, choice = _launch(manifest)
     said = {name: more[name] for name in ("categories", "tags", "tools", "downloads", "stars") if name in more}
     return RegistryEntry(
@@ -190,10 +191,6 @@ def _notes(official: Mapping[str, Any], more: Mapping[str, Any], problem: str) -
     told = [f"Deprecated: {official.get('statusMessage') or 'its author says no more.'}"]
     deprecated = official.get("status") == "deprecated"
     return (*(told if deprecated else ()), *more.get("notes", ()), *((problem,) if problem else ()))
-
-
-def _object(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _clean(value: Any, depth: int) -> Any:

@@ -16,7 +16,7 @@ from trunkline.errors import UpstreamError
 from trunkline.install.marketplace.entry import RegistryEntry
 from trunkline.install.marketplace.options import MCPRegistryClientConfig, RegistryConfig
 from trunkline.install.marketplace.ranking import words_of
-from trunkline.install.marketplace.remote import Answer, Registry
+from trunkline.install.marketplace.remote import Registry, RegistryAnswer
 from trunkline.install.marketplace.server_json import NAME, Page, read_page, write_page
 from trunkline.storage.files import try_replace_file
 
@@ -102,7 +102,7 @@ NOTHING = b'{"servers":[]}'
 
 
 @dataclass(frozen=True)
-class Found:
+class RegistryContent:
     """What a registry has to say, from itself or from what is kept of it."""
 
     entries: tuple[RegistryEntry, ...] = ()
@@ -133,7 +133,7 @@ class Source:
         self._kept = AnswerCache(home, f"{config.url}\0{config.auth_token}") if home else None
         self._whole = config.type == "custom" if config.whole is None else config.whole
 
-    async def search(self, query: str) -> Found:
+    async def search(self, query: str) -> RegistryContent:
         """What fits the words of a query, and everything else that is known."""
         words = list(dict.fromkeys(word for word in query.lower().split() if len(word) > 1))[:MOST_QUESTIONS]
         # The beginnings of words are enough to tell what need not be read; `queries` is found by `query` too.
@@ -141,32 +141,32 @@ class Source:
         if self._whole and not self._fresh(EVERYTHING):
             return self._with_kept(await self._asked(self._copy, self._timeout), signs)
         if self._whole or not words or self._fresh(EVERYTHING):
-            return self._with_kept(Found(), signs)
+            return self._with_kept(RegistryContent(), signs)
         return self._with_kept(await self._asked(lambda: self._search(words), self._patience), signs)
 
-    async def entry(self, name: str, version: str) -> Found:
+    async def entry(self, name: str, version: str) -> RegistryContent:
         """One server, in one version."""
         if not NAME.fullmatch(name) or not re.fullmatch(r"(?!\.\.?$)[\x21-\x7e]{1,255}", version):
-            return Found()
+            return RegistryContent()
         known, fetched = self._find_kept(name) if version == "latest" else ((), 0.0)
         if known and self._clock() - fetched < self._ttl:
-            return Found(known)
+            return RegistryContent(known)
         found = await self._asked(lambda: self._version(name, version), self._patience)
         return replace(found, entries=found.entries or known) if found.unreached else found
 
-    async def versions(self, name: str) -> Found:
+    async def versions(self, name: str) -> RegistryContent:
         """Every version of a server, the newest first."""
         if not NAME.fullmatch(name):
-            return Found()
+            return RegistryContent()
         return await self._asked(lambda: self._versions(name), self._patience)
 
-    async def known(self) -> Found:
+    async def known(self) -> RegistryContent:
         """All that is known of it; one that is to be read whole is, unless that was done lately."""
         if self._whole and not self._fresh(EVERYTHING):
             return self._with_kept(await self._asked(self._copy, self._timeout))
-        return self._with_kept(Found())
+        return self._with_kept(RegistryContent())
 
-    async def refresh(self) -> Found:
+    async def refresh(self) -> RegistryContent:
         """Read it whole, or what has changed in it; each page has a deadline, and not all of them together."""
         return self._with_kept(await self._asked(self._copy, None))
 
@@ -175,51 +175,55 @@ class Source:
         if self._kept is not None:
             self._kept.clear()
 
-    async def _asked(self, question: Callable[[], Awaitable[Found]], patience: float | None) -> Found:
+    async def _asked(
+        self, question: Callable[[], Awaitable[RegistryContent]], patience: float | None
+    ) -> RegistryContent:
         """What is answered in time; a reason when nothing is."""
         name = self.config.name
         if self.offline:
-            return Found(unreached=f"{name} was not asked, as we are offline.")
+            return RegistryContent(unreached=f"{name} was not asked, as we are offline.")
         try:
             async with asyncio.timeout(patience):
                 return await question()
         except TimeoutError:
-            return Found(unreached=f"{name} did not answer within {patience:g} s.")
+            return RegistryContent(unreached=f"{name} did not answer within {patience:g} s.")
         except UpstreamError as error:
             why = str(error).partition(" cannot be reached: ")[2] or str(error)
-            return Found(unreached=f"{name} was not reached: {why.rstrip('.')}.")
+            return RegistryContent(unreached=f"{name} was not reached: {why.rstrip('.')}.")
 
-    async def _search(self, words: Sequence[str]) -> Found:
+    async def _search(self, words: Sequence[str]) -> RegistryContent:
         answers = await asyncio.gather(*(self._search_word(word) for word in words), return_exceptions=True)
         failures = [answer for answer in answers if isinstance(answer, BaseException)]
         if failures:
             raise failures[0]
         pages = [answer for answer in answers if isinstance(answer, Page)]
         entries = {entry.id: entry for page in reversed(pages) for entry in page.entries}
-        return Found(tuple(entries.values()), sum(page.dropped for page in pages))
+        return RegistryContent(tuple(entries.values()), sum(page.dropped for page in pages))
 
     async def _search_word(self, word: str) -> Page:
         return await self._answer(f"search {word}", lambda mark: self._registry.search(word, etag=mark))
 
-    async def _version(self, name: str, version: str) -> Found:
+    async def _version(self, name: str, version: str) -> RegistryContent:
         asked = f"version {version} {name}"
         page = await self._answer(asked, lambda mark: self._registry.version(name, version, etag=mark), single=True)
-        return Found(tuple(entry for entry in page.entries if entry.id == name), page.dropped)
+        return RegistryContent(tuple(entry for entry in page.entries if entry.id == name), page.dropped)
 
-    async def _versions(self, name: str) -> Found:
+    async def _versions(self, name: str) -> RegistryContent:
         answer = await self._registry.versions(name)
         page = self._page(answer.content or NOTHING, several=True)
-        return Found(tuple(entry for entry in page.entries if entry.id == name), page.dropped)
+        return RegistryContent(tuple(entry for entry in page.entries if entry.id == name), page.dropped)
 
-    async def _copy(self) -> Found:
+    async def _copy(self) -> RegistryContent:
         old = self._kept.load(EVERYTHING) if self._kept else None
         copy = await self._registry.copy(old.content if old else b"", since=old.mark if old else "")
         if not copy.problem:
             self._save(EVERYTHING, copy.content, copy.since)
         why = f"{self.config.name} was not read to its end: {copy.problem}" if copy.problem else ""
-        return Found(self._page(copy.content).entries, copy.dropped, why)
+        return RegistryContent(self._page(copy.content).entries, copy.dropped, why)
 
-    async def _answer(self, asked: str, fetch: Callable[[str], Awaitable[Answer]], *, single: bool = False) -> Page:
+    async def _answer(
+        self, asked: str, fetch: Callable[[str], Awaitable[RegistryAnswer]], *, single: bool = False
+    ) -> Page:
         """The registry's answer, or that which is kept and still fresh, or has not changed since."""
         kept = self._kept.load(asked) if self._kept else None
         if kept is not None and self._clock() - kept.fetched < self._ttl:
@@ -241,7 +245,7 @@ class Source:
         kept = self._kept.load(asked) if self._kept else None
         return kept is not None and self._clock() - kept.fetched < self._ttl
 
-    def _with_kept(self, found: Found, words: Collection[bytes] = ()) -> Found:
+    def _with_kept(self, found: RegistryContent, words: Collection[bytes] = ()) -> RegistryContent:
         """What was found, and what earlier answers said."""
         entries = {entry.id: entry for entry in found.entries}
         for page, _ in self._pages(words):

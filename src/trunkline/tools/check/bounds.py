@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from trunkline.errors import ConfigError
 from trunkline.tools.patterns import backtracks, states
+from trunkline.untrusted import as_list, as_object
 
 MAX_VALUES = 10_000
 MAX_DEPTH = 100
@@ -45,7 +46,7 @@ _BUILT_IN = re.compile(r"https?://json-schema\.org/draft")
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
+class CheckCost:
     """What checking a value costs."""
 
     width: int
@@ -59,14 +60,14 @@ class Weight:
     """Whether it has parts that cannot be checked in bounded time, so that it must be relaxed."""
 
 
-def weigh(schema: dict[str, Any]) -> Weight:
+def weigh(schema: dict[str, Any]) -> CheckCost:
     """The weight of a schema; raises ConfigError, with the reason, if no value could be checked in bounded time."""
     found = _survey(schema)
     width, loops = _applied(schema, found.anchors)
     linear = [pattern for pattern in found.patterns if not backtracks(pattern)]
     # The validator remembers what it found where a schema contains itself, but not while it looks for what is left.
     endless = loops > 0 and not found.words.isdisjoint(_LEFT_OVER)
-    return Weight(
+    return CheckCost(
         width,
         loops,
         sum(states(pattern) for pattern in linear),
@@ -268,26 +269,18 @@ def parts(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for keyword in _HOLDERS & schema.keys():
         value = schema[keyword]
         if keyword == "properties":
-            yield from ((f".{name}", part) for name, part in _map(value).items())
+            yield from ((f".{name}", part) for name, part in as_object(value).items())
         elif keyword == "patternProperties":
-            yield from ((ANY, part) for part in _map(value).values())
+            yield from ((ANY, part) for part in as_object(value).values())
         elif keyword in IN_PLACE:
             yield HERE, value
         elif keyword in IN_PLACE_LISTS:
-            yield from ((HERE, part) for part in _list(value))
+            yield from ((HERE, part) for part in as_list(value))
         elif keyword in IN_PLACE_MAPS:
-            yield from ((HERE, part) for part in _map(value).values())
+            yield from ((HERE, part) for part in as_object(value).values())
         elif keyword in ITEMS:
-            yield from ((ITEM, part) for part in (_list(value) if isinstance(value, list) else [value]))
+            yield from ((ITEM, part) for part in (as_list(value) if isinstance(value, list) else [value]))
         elif keyword in ANY_MEMBER:
             yield ANY, value
         else:
             yield NAME, value
-
-
-def _map(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []

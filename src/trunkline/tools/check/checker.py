@@ -25,6 +25,7 @@ from jsonschema_rs import (
 from trunkline.errors import ConfigError
 from trunkline.tools.check.bounds import MAX_VALUES, relaxed, weigh
 from trunkline.tools.patterns import backtracks
+from trunkline.untrusted import as_list
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 100
@@ -74,7 +75,7 @@ class Checker:
     def missing(self, arguments: Mapping[str, Any]) -> list[str]:
         """Required arguments that are not there."""
         required = self._schema.get("required")
-        names = cast("list[Any]", required) if isinstance(required, list) else []
+        names = as_list(required)
         return [name for name in names if isinstance(name, str) and name not in arguments]
 
     def checks(self, arguments: Mapping[str, Any]) -> bool:
@@ -210,19 +211,19 @@ def _compile(schema: dict[str, Any]) -> Validator:
     dialect = schema.get("$schema")
     known = _DIALECTS.get(dialect.partition("://")[2].rstrip("#")) if isinstance(dialect, str) else None
     if known is not None:
-        return _made(known, schema)
+        return _validator(known, schema)
     # Without a dialect, or with one that nobody knows, a schema is read as MCP says.
     unnamed = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
     try:
-        return _made(Draft202012Validator, unnamed)
+        return _validator(Draft202012Validator, unnamed)
     except ValidationError:
         # Servers from before MCP said so wrote draft 7, often without a word about it.
         with suppress(ValidationError):
-            return _made(Draft7Validator, unnamed)
+            return _validator(Draft7Validator, unnamed)
         raise
 
 
-def _made(kind: type[Validator], schema: dict[str, Any]) -> Validator:
+def _validator(kind: type[Validator], schema: dict[str, Any]) -> Validator:
     return kind(schema, offline=True, validate_formats=False, pattern_options=RegexOptions(size_limit=_PATTERN_BYTES))
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from trunkline.model import Entry
 from trunkline.tool import Tool
-from trunkline.tools.convert.definition import as_object
 from trunkline.tools.convert.loss import Converted, Ledger
 from trunkline.tools.convert.vendor import adopt, definition_of, frame, parameters_of, plain_root, strings
 from trunkline.tools.names import ANTHROPIC
+from trunkline.untrusted import as_object
 
 _HINTS = ("defer_loading", "allowed_callers", "input_examples")
 _MEMBER = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -47,7 +47,7 @@ def from_anthropic(value: Mapping[str, Any]) -> Converted[Tool]:
 
 def _with_legal_members(schema: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
     """Without the arguments that the whole request would be refused for."""
-    members = as_object(schema.get("properties")) or {}
+    members = as_object(schema.get("properties"))
     strange = [name for name in members if not _MEMBER.fullmatch(name)]
     for name in strange:
         ledger.add(

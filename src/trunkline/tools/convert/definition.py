@@ -15,6 +15,7 @@ from trunkline.tools.annotations import from_mcp, merge_annotations, to_mcp, val
 from trunkline.tools.convert.loss import Ledger
 from trunkline.tools.convert.matrix import REVISIONS
 from trunkline.tools.guidance import OWN, said_in
+from trunkline.untrusted import as_object, as_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +70,27 @@ def read(definition: Mapping[str, Any], ledger: Ledger) -> Tool:
     name = definition.get("name")
     if not isinstance(name, str) or not name:
         raise ConfigError("A tool definition has no name.", hint="Give it a `name` that is a text.")
-    schema = as_object(definition.get("inputSchema"))
-    if schema is None:
+    if object_or_none(definition.get("inputSchema")) is None:
         ledger.add(("inputSchema",), "taken for an object without members", "It is missing, or no schema.")
-    meta = as_object(definition.get("_meta")) or {}
+    tool = tool_from(definition, name, hints_of(definition, as_object(definition.get("_meta"))))
+    return dataclasses.replace(tool, meta={**tool.meta, DEFINITION: definition})
+
+
+def tool_from(
+    definition: Mapping[str, Any], name: str, hints: Annotations, *, server: str = "", category: str = ""
+) -> Tool:
+    """A tool as its definition describes it, under this name and with these hints; what is no MCP there is left out."""
+    meta, schema = as_object(definition.get("_meta")), object_or_none(definition.get("inputSchema"))
+    given: dict[str, Any] = {} if schema is None else {"input_schema": schema}
     return Tool(
         name,
-        _text(definition.get("description")),
-        {"type": "object", "properties": {}} if schema is None else schema,
-        hints_of(definition, meta),
-        category=_text(meta.get("category")),
-        output_schema=as_object(definition.get("outputSchema")),
-        meta={**meta, DEFINITION: definition},
+        as_text(definition.get("description")),
+        annotations=hints,
+        server=server,
+        category=category or as_text(meta.get("category")),
+        output_schema=object_or_none(definition.get("outputSchema")),
+        meta=meta,
+        **given,
     )
 
 
@@ -88,7 +98,7 @@ def tool_of(given: Tool | Entry) -> Tool:
     """A tool as it is, or one of the hub's, by the name that it is shown under and as its server describes it."""
     if isinstance(given, Entry):
         # Half a character, which msgspec refuses, is no reason to refuse the tool.
-        definition = as_object(json.loads(given.definition or b"{}")) or {}
+        definition = as_object(json.loads(given.definition or b"{}"))
         return dataclasses.replace(read({**definition, "name": given.shown}, Ledger()), server=given.server)
     if not isinstance(cast("object", given), Tool):
         what = type(given).__name__
@@ -120,24 +130,24 @@ def write(tool: Tool, said: Annotations, options: ToolConverterOptions, ledger: 
         for key in meta:
             ledger.add(("_meta", key), "dropped", "Metadata is not preserved.")
         result.pop("_meta", None)
-    elif meta != (as_object(result.get("_meta")) or {}):
+    elif meta != as_object(result.get("_meta")):
         _put(result, "_meta", meta)
     return result
 
 
 def origin(tool: Tool) -> Mapping[str, Any] | None:
     """The definition that a tool was read from, if it was read from one."""
-    return as_object(tool.meta.get(DEFINITION))
+    return object_or_none(tool.meta.get(DEFINITION))
 
 
-def as_object(value: Any) -> Mapping[str, Any] | None:
+def object_or_none(value: Any) -> Mapping[str, Any] | None:
     """A JSON object, or nothing."""
     return cast(Mapping[str, Any], value) if isinstance(value, Mapping) else None
 
 
 def hints_of(definition: Mapping[str, Any], meta: Mapping[str, Any]) -> Annotations:
     """What a definition says of how the tool behaves: by its `annotations`, and by ours and the tags in `_meta`."""
-    ours = as_object(meta.get(HINTS)) or {}
+    ours = as_object(meta.get(HINTS))
     good = {name: ours[name] for name in _OURS if name in ours and not validate_annotations({name: ours[name]})}
     cost = said_in(meta, "cost_hint")
     if cost is not None and "cost_hint" not in good and not validate_annotations({"cost_hint": cost}):
@@ -147,8 +157,8 @@ def hints_of(definition: Mapping[str, Any], meta: Mapping[str, Any]) -> Annotati
         if isinstance(tags, list):
             words |= dict.fromkeys(tag for tag in cast(list[Any], tags) if isinstance(tag, str) and tag)
     return merge_annotations(
-        from_mcp(as_object(definition.get("annotations")) or {}),
-        dataclasses.replace(UNKNOWN, **good, tags=tuple(words), title=_text(definition.get("title"))),
+        from_mcp(as_object(definition.get("annotations"))),
+        dataclasses.replace(UNKNOWN, **good, tags=tuple(words), title=as_text(definition.get("title"))),
     )
 
 
@@ -156,7 +166,7 @@ def _write_hints(result: dict[str, Any], hints: Annotations) -> None:
     if "title" in result:
         # It is the first that clients show, so a changed title belongs there.
         _put(result, "title", hints.title)
-    others = {key: value for key, value in (as_object(result.get("annotations")) or {}).items() if key not in _READ}
+    others = {key: value for key, value in as_object(result.get("annotations")).items() if key not in _READ}
     _put(result, "annotations", others | to_mcp(hints))
 
 
@@ -165,7 +175,3 @@ def _put(target: dict[str, Any], key: str, value: Any) -> None:
         target[key] = value
     else:
         target.pop(key, None)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

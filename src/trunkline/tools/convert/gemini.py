@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from trunkline.model import Entry
 from trunkline.tool import Tool
-from trunkline.tools.convert.definition import as_object
+from trunkline.tools.convert.definition import object_or_none
 from trunkline.tools.convert.loss import Converted, Ledger, Path
 from trunkline.tools.convert.vendor import (
     DEEPEST,
@@ -23,6 +23,7 @@ from trunkline.tools.convert.vendor import (
     strings,
 )
 from trunkline.tools.names import GEMINI
+from trunkline.untrusted import as_list, as_object
 
 
 def to_gemini(tool: Tool | Entry, *, json_schema: bool = False) -> Converted[dict[str, Any]]:
@@ -31,7 +32,7 @@ def to_gemini(tool: Tool | Entry, *, json_schema: bool = False) -> Converted[dic
     ledger = Ledger()
     result = frame(definition, GEMINI, ledger, members=("outputSchema",))
     schema = parameters_of(definition, ledger)
-    output = as_object(definition.get("outputSchema"))
+    output = object_or_none(definition.get("outputSchema"))
     if output is None and "outputSchema" in definition:
         ledger.add(("outputSchema",), "dropped", "It is no schema.")
     if json_schema:
@@ -82,7 +83,7 @@ class GeminiSchema:
 
     def of(self, schema: Any, path: Path, above: tuple[str, ...] = ()) -> dict[str, Any]:
         """One schema of the document; `above` are the references that led to it."""
-        source = as_object(schema)
+        source = object_or_none(schema)
         if source is None:
             return self._anything({}, path, "Gemini takes no true or false as a schema.")
         if len(path) > DEEPEST:
@@ -96,13 +97,13 @@ class GeminiSchema:
         result: dict[str, Any] = {}
         for keyword, value in source.items():
             self._take(keyword, value, source, result, path, above)
-        return self._completed(result, source, path)
+        return self._completed(result, path)
 
     def _take(
         self, keyword: str, value: Any, source: Schema, result: dict[str, Any], path: Path, above: tuple[str, ...]
     ) -> None:
         here = (*path, keyword)
-        group = as_object(value)
+        group = object_or_none(value)
         listed = cast(list[Any], value) if isinstance(value, list) else None
         if keyword in ALIKE and ALIKE[keyword](value):
             # Choices that became words stand in the description already; bounds that were exclusive stay.
@@ -147,7 +148,7 @@ class GeminiSchema:
             self._ledger.add(here, became, f"Gemini's types are {', '.join(TYPES)}.")
 
     def _take_required(self, value: list[Any], source: Schema, result: dict[str, Any], here: Path) -> None:
-        members = as_object(source.get("properties")) or {}
+        members = as_object(source.get("properties"))
         known = [name for name in value if isinstance(name, str) and name in members]
         if known != value:
             self._ledger.add(here, "shortened", "Gemini requires nothing but members that are described.")
@@ -174,10 +175,10 @@ class GeminiSchema:
         self._ledger.add((*path, "allOf"), "merged", "Gemini has no allOf.")
         result = {keyword: value for keyword, value in source.items() if keyword != "allOf"}
         for part in cast(list[Any], source["allOf"]):
-            given = as_object(part) or {}
+            given = as_object(part)
             for keyword, value in (self._target(given.get("$ref"), above) or given).items():
                 if keyword == "properties":
-                    result[keyword] = {**(as_object(value) or {}), **(as_object(result.get(keyword)) or {})}
+                    result[keyword] = {**as_object(value), **as_object(result.get(keyword))}
                 elif keyword == "required" and isinstance(value, list):
                     result[keyword] = [*strings(result.get(keyword)), *strings(value)]
                 else:
@@ -218,9 +219,9 @@ class GeminiSchema:
         each = {key: value for key, value in rest.items() if key not in _ABOUT_ALL}
         fitting = [{**_fitting(each, kind), "type": kind} for kind in kinds]
         branches = [self.of(branch, path, above) for branch in fitting]
-        return self._completed(about | {"anyOf": branches}, source, path)
+        return self._completed(about | {"anyOf": branches}, path)
 
-    def _completed(self, result: dict[str, Any], source: Schema, path: Path) -> dict[str, Any]:
+    def _completed(self, result: dict[str, Any], path: Path) -> dict[str, Any]:
         if "anyOf" in result:
             return self._alone(result, path)
         if "type" not in result:
@@ -257,7 +258,7 @@ class GeminiSchema:
 
 
 def _is_nullable_pair(types: Any) -> bool:
-    pair = cast(list[Any], types) if isinstance(types, list) else []
+    pair = as_list(types)
     return len(pair) == 2 and pair[1] == "null" and pair[0] in TYPES[:-1]
 
 
@@ -287,12 +288,12 @@ def to_json_schema(schema: Any, ledger: Ledger, path: Path) -> dict[str, Any]:
         ledger.add(path, "dropped", "It is nested too deep.")
         return {}
     result: dict[str, Any] = {}
-    for keyword, value in (as_object(schema) or {}).items():
+    for keyword, value in as_object(schema).items():
         here = (*path, keyword)
         if keyword == "type" and isinstance(value, str) and value.lower() in TYPES:
             result[keyword] = value.lower()
         elif keyword == "properties":
-            members = (as_object(value) or {}).items()
+            members = as_object(value).items()
             result[keyword] = {name: to_json_schema(about, ledger, (*here, name)) for name, about in members}
         elif keyword == "items":
             result[keyword] = to_json_schema(value, ledger, here)
@@ -303,7 +304,7 @@ def to_json_schema(schema: Any, ledger: Ledger, path: Path) -> dict[str, Any]:
             result[keyword] = value
         elif keyword != "nullable":
             ledger.add(here, "dropped", "It is no keyword of JSON Schema.")
-    if (as_object(schema) or {}).get("nullable") is True:
+    if as_object(schema).get("nullable") is True:
         _admit_null(result)
     return result
 

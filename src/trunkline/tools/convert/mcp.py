@@ -14,7 +14,7 @@ from trunkline.tools.convert.definition import (
     DEFINITION,
     NAME,
     ToolConverterOptions,
-    as_object,
+    object_or_none,
     origin,
     read,
     tool_of,
@@ -23,6 +23,7 @@ from trunkline.tools.convert.definition import (
 from trunkline.tools.convert.loss import Converted, Ledger
 from trunkline.tools.convert.matrix import compatibility_of
 from trunkline.tools.names import distinct, sanitize_tool_name, validate_tool_name, with_prefix, without_prefix
+from trunkline.untrusted import as_object
 
 Execute = Callable[[dict[str, Any]], Any | Awaitable[Any]]
 Definition = dict[str, Any]
@@ -61,7 +62,7 @@ def from_mcp_tool(
         said = effective(said, tool.name, tool.description, tool.input_schema)
     tool = tool.annotated(said)
     if not options.preserve_metadata:
-        for key in as_object(definition.get("_meta")) or ():
+        for key in object_or_none(definition.get("_meta")) or ():
             ledger.add(("_meta", key), "dropped", "Metadata is not preserved.")
         rest = {member: value for member, value in definition.items() if member != "_meta"}
         tool = dataclasses.replace(tool, meta={DEFINITION: rest}, category="")
@@ -138,7 +139,7 @@ def _bare_name(definition: Mapping[str, Any], options: ToolConverterOptions) -> 
     name = str(definition["name"])
     prefix = options.remove_namespace_prefix
     bare = without_prefix(prefix, name)
-    original = (as_object(definition.get("_meta")) or {}).get(NAME)
+    original = as_object(definition.get("_meta")).get(NAME)
     return original if bare != name and isinstance(original, str) and original else bare
 
 
@@ -159,7 +160,7 @@ def _fit(definition: Definition, revision: str, ledger: Ledger) -> None:
         if member in definition and not fits:
             del definition[member]
             ledger.add((member,), "dropped", f"MCP {revision} has no such member.")
-    output = as_object(definition.get("outputSchema"))
+    output = object_or_none(definition.get("outputSchema"))
     if output is not None and output.get("type") != "object" and not known.any_output:
         del definition["outputSchema"]
         ledger.add(("outputSchema",), "dropped", f"In MCP {revision} a result is an object.")

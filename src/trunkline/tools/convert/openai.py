@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 from trunkline.errors import ConfigError
 from trunkline.model import Entry
 from trunkline.tool import Tool
-from trunkline.tools.convert.definition import as_object
+from trunkline.tools.convert.definition import object_or_none
 from trunkline.tools.convert.loss import Converted, Ledger, Path
 from trunkline.tools.convert.vendor import (
     DEEPEST,
@@ -21,6 +21,7 @@ from trunkline.tools.convert.vendor import (
     strings,
 )
 from trunkline.tools.names import OPENAI
+from trunkline.untrusted import as_object
 
 OpenAIFormat = Literal["chat", "responses"]
 
@@ -51,7 +52,7 @@ def to_openai(
 
 def from_openai(value: Mapping[str, Any]) -> Converted[Tool]:
     """The tool of an entry of `tools`, in either format."""
-    function = as_object(value.get("function")) or value
+    function = object_or_none(value.get("function")) or value
     if value.get("type", "function") != "function":
         raise ConfigError(f"OpenAI's {value['type']!r} is no function.", hint="Only functions are tools of one's own.")
     known = (
@@ -71,7 +72,7 @@ _TYPED = ("type", "$ref", "anyOf", "enum", "const")
 
 def strict_schema(schema: Any, ledger: Ledger, path: Path) -> dict[str, Any]:
     """The schema within what strict mode takes: objects closed, all members required, the optional ones nullable."""
-    source = as_object(schema)
+    source = object_or_none(schema)
     if source is None:
         ledger.add(path, "became a plain value", "Strict mode takes no true or false as a schema.")
         return dict(_ANYTHING)
@@ -94,7 +95,7 @@ def strict_schema(schema: Any, ledger: Ledger, path: Path) -> dict[str, Any]:
 
 def _take(keyword: str, value: Any, result: dict[str, Any], ledger: Ledger, path: Path) -> None:
     here = (*path, keyword)
-    group = as_object(value)
+    group = object_or_none(value)
     if keyword in _KEPT or (keyword == "format" and value in _FORMATS):
         result[keyword] = value
     elif keyword == "items" and group is not None:
@@ -108,7 +109,7 @@ def _take(keyword: str, value: Any, result: dict[str, Any], ledger: Ledger, path
         result["anyOf"] = [*result.get("anyOf", []), *branches]
     elif keyword == "allOf" and isinstance(value, list) and len(cast(list[Any], value)) == 1 and len(path) < DEEPEST:
         ledger.add(here, "merged", "Strict mode has no allOf.")
-        for inner, about in (as_object(cast(list[Any], value)[0]) or {}).items():
+        for inner, about in as_object(cast(list[Any], value)[0]).items():
             _take(inner, about, result, ledger, (*here, 0))
     elif keyword not in ("required", "additionalProperties"):
         ledger.add(here, "dropped", f"Strict mode has no {keyword}{' of this kind' if keyword == 'format' else ''}.")

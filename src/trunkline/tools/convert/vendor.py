@@ -9,11 +9,12 @@ from typing import Any, cast
 from trunkline.errors import ConfigError
 from trunkline.model import Entry
 from trunkline.tool import Tool, fitting_examples
-from trunkline.tools.convert.definition import DEFAULT_TOOL_CONVERTER_OPTIONS, as_object, tool_of, write
+from trunkline.tools.convert.definition import DEFAULT_TOOL_CONVERTER_OPTIONS, object_or_none, tool_of, write
 from trunkline.tools.convert.loss import Converted, Ledger, Path
 from trunkline.tools.convert.mcp import from_mcp_tool
 from trunkline.tools.guidance import OWN
 from trunkline.tools.names import PORTABLE, NameRule, distinct, sanitize_tool_name, validate_tool_name
+from trunkline.untrusted import as_object
 
 HINTS: Mapping[str, Callable[[Any], bool]] = {
     "defer_loading": lambda value: isinstance(value, bool),
@@ -59,7 +60,7 @@ def frame(
 
 def parameters_of(definition: Mapping[str, Any], ledger: Ledger) -> Schema:
     """The input schema; one for no arguments where there is none."""
-    schema = as_object(definition.get("inputSchema"))
+    schema = object_or_none(definition.get("inputSchema"))
     if schema is None:
         ledger.add(("inputSchema",), "became a schema without members", "It is missing, or no schema.")
         return EMPTY
@@ -99,7 +100,7 @@ def adopt(
 def _hinted(
     definition: Mapping[str, Any], rule: NameRule, ledger: Ledger, hints: Collection[str], so_far: dict[str, Any]
 ) -> dict[str, Any]:
-    meta = as_object(definition.get("_meta"))
+    meta = object_or_none(definition.get("_meta"))
     if not meta and "_meta" in definition:
         ledger.add(("_meta",), "dropped", f"{rule.format} has no place for it.")
     result: dict[str, Any] = {}
@@ -145,7 +146,7 @@ def batch_convert(tools: Iterable[Tool], convert: Callable[[Tool], Converted[dic
 
 
 def _named(definition: dict[str, Any]) -> dict[str, Any]:
-    return dict(as_object(definition.get("function")) or definition)
+    return dict(object_or_none(definition.get("function")) or definition)
 
 
 def _renamed(definition: dict[str, Any], name: str) -> dict[str, Any]:
@@ -170,8 +171,8 @@ def look_up(root: Schema, reference: Any) -> Schema | None:
         if isinstance(found, list) and part.isdecimal() and int(part) < len(cast(list[Any], found)):
             found = cast(list[Any], found)[int(part)]
         else:
-            found = (as_object(found) or {}).get(part)
-    return as_object(found)
+            found = as_object(found).get(part)
+    return object_or_none(found)
 
 
 def plain_root(schema: Schema, vendor: str, ledger: Ledger, path: Path) -> dict[str, Any]:
@@ -199,7 +200,7 @@ def _gathered(schema: Schema, root: Schema, seen: set[str], why: str, ledger: Le
         if isinstance(branches, list) and len(path) < DEEPEST:
             del result[keyword]
             ledger.add((*path, keyword), "gathered into one object", why)
-            listed = [as_object(branch) or {} for branch in cast(list[Any], branches)]
+            listed = [as_object(branch) for branch in cast(list[Any], branches)]
             plain = [
                 _gathered(branch, root, seen, why, Ledger(), (*path, keyword, place))
                 for place, branch in enumerate(listed)
@@ -209,12 +210,10 @@ def _gathered(schema: Schema, root: Schema, seen: set[str], why: str, ledger: Le
 
 
 def _gather(result: dict[str, Any], branches: list[dict[str, Any]], *, every: bool) -> None:
-    members: dict[str, list[Any]] = {
-        name: [about] for name, about in (as_object(result.get("properties")) or {}).items()
-    }
+    members: dict[str, list[Any]] = {name: [about] for name, about in as_object(result.get("properties")).items()}
     needs: list[set[str]] = []
     for branch in branches:
-        for name, about in (as_object(branch.get("properties")) or {}).items():
+        for name, about in as_object(branch.get("properties")).items():
             if about not in members.setdefault(name, []):
                 members[name].append(about)
         needs.append(set(strings(branch.get("required"))))
