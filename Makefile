@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python
+UV := $(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(VENV)/bin/python
 # A file stays with one worker, which sets up once what its tests share; tests/conftest.py says in which order they start.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 include tools.mk
@@ -31,7 +31,7 @@ lint: $(VENV)/dev.done  ## lint, types, imports; changes nothing
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
-BENCHES ?= calls callers stages growth selection cache batcher annotations finders everyday discovery fairness people results traces programs console
+BENCHES ?= calls callers stages growth stalls selection cache batcher annotations finders everyday discovery fairness people results traces programs console
 bench: $(VENV)/dev.done  ## measure CPU per call, stage by stage, and what the parts cost (BENCH=smallest only tries them)
 	@for name in $(BENCHES); do echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
 

@@ -33,9 +33,10 @@ lock: locktools
 # npm locks in an empty folder: from one with packages it takes over what only this machine needs.
 # The overrides in package.json name the last versions that our package index has for every platform.
 # The lock file goes without addresses, of packages as of those who ask for money.
+# The SQLite server runs with the SDK of the 1.x line alone.
 # LangChain's adapters want the SDK of the 1.x line, and so an environment without Trunkline.
 locktools: $(VENV)/dev.done
-	echo mcp==1.30.0 | $(COMPILE) - -o requirements/legacy.txt
+	printf 'mcp==1.30.0\nmcp-server-sqlite\n' | $(COMPILE) - -o requirements/legacy.txt
 	printf 'mcp-server-git\nmcp-server-time\n' | $(COMPILE) - -o requirements/servers.txt
 	printf '%s\n' $(FRAMEWORKS) | $(COMPILE) pyproject.toml - -o requirements/frameworks.txt
 	printf '%s\n' $(LANGCHAIN) | $(COMPILE) - -o requirements/langchain.txt

@@ -102,8 +102,11 @@ async def at_scale(home: Path, options: argparse.Namespace, address: str, keys: 
     with gateway(home, address, options.store) as (url, process, began):
         found |= {"start_s": began, "start_cpu_s": cpu_of(process.pid), "memory_at_start_mb": memory(process.pid)}
         for name in ("first_call", "further_call"):
+            before = spent_by(process.pid)
             took = sorted([await timed(url, key) for key in callers])
             found |= {f"{name}_ms": took[len(took) // 2], f"{name}_p95_ms": took[int(len(took) * 0.95)]}
+            # With what goes on behind it: a user's servers are reached when they come.
+            found[f"{name}_cpu_ms"] = (spent_by(process.pid) - before) / len(callers) * 1000
         found["memory_mb"] = memory(process.pid)
     return found
 

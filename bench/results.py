@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from trunkline.call.results import reading
-from trunkline.call.results.shown import Shown, show, take
+from trunkline.call.results.shown import PreviewFacts, show, take
 from trunkline.call.stages.results import ResultsStage
 from trunkline.config.options import Config, GatewayConfig, ResultsSection
 from trunkline.hub import open_hub
@@ -87,7 +87,7 @@ def show_parts(documents: dict[str, bytes], results: dict[str, bytes]) -> None:
     for name, result in results.items():
         taken = timed(f"take apart, {name}", lambda result=result: take(result, 100))
         assert taken is not None
-        timed(f"preview, {name}", lambda taken=taken: show(taken, Shown("a" * 16, 3600, 600), {}))
+        timed(f"preview, {name}", lambda taken=taken: show(taken, PreviewFacts("a" * 16, 3600, 600), {}))
     document, text = documents["JSON"], documents["text"]
     last = json.loads(document)["total"] - 1
     for name, work in {

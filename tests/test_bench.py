@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+
+from tests.harness import Start, preloaded
 
 ROOT = Path(__file__).parents[1]
 (NAMES,) = re.findall(r"^BENCHES \?= (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -26,9 +28,17 @@ def arguments(name: str, folder: Path) -> list[str]:
     return files
 
 
+@pytest.fixture(scope="module")
+def start() -> Generator[Start]:
+    """Starts benches without the second in which most of them import the same."""
+    with preloaded("trunkline", "trunkline.gateway.serve", "trunkline.hub") as start:
+        yield start
+
+
 @pytest.mark.parametrize("name", NAMES.split())
-def test_a_bench_runs_to_its_end(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "bench" / f"{name}.py"), *arguments(name, tmp_path)]
+def test_a_bench_runs_to_its_end(name: str, tmp_path: Path, start: Start) -> None:
+    bench = start(str(ROOT / "bench" / f"{name}.py"), *arguments(name, tmp_path))
+    command = [bench["command"], *bench["args"]]
 
     ran = subprocess.run(command, env={**os.environ, "BENCH": "smallest"}, capture_output=True, text=True, check=False)
 

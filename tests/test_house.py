@@ -14,13 +14,16 @@ LONGEST_MODULE, LONGEST_FUNCTION = 450, 60
 IMPORTS_LATE = {
     "trunkline.authoring": "the SDK takes a second to load, and who only describes a server need not wait for it",
     "trunkline.cli": "a command loads what it needs, and help nothing",
+    "trunkline.config.section": "most files name no secret, and commands need not wait for what keeps them",
     "trunkline.control.search": "searching by meaning is an extra, and who does not search pays for no index",
+    "trunkline.gateway.announcement": "who only looks for a gateway needs no loop",
     "trunkline.gateway.api.clients": "few gateways are asked for other clients' files",
     "trunkline.gateway.api.discovery": "few gateways have an endpoint that offers servers",
     "trunkline.gateway.api.registry": "registries are for those who look into them",
     "trunkline.gateway.api.server_actions": "a doctor is loaded when somebody calls for one",
     "trunkline.gateway.console_sign_in": "where nobody signs in, nothing of OAuth is loaded",
     "trunkline.hub": "vendors' formats and discovery are for those who use them",
+    "trunkline.tenancy.issuer_keys": "where no identity provider is asked, nothing of OAuth is loaded",
     "trunkline.tenancy.sign_ins": "where nobody signs in, nothing of OAuth is loaded",
     "trunkline.search": "numpy and the model are an extra",
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.suite import run
+from tests.harness import NODE
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = {"2025-11-25": 33, "2026-07-28": 40}
@@ -34,7 +35,7 @@ def url() -> Generator[str]:
 
 @pytest.mark.parametrize("version", SCENARIOS)
 def test_it_passes_every_scenario(version: str, url: str, tmp_path: Path) -> None:
-    results = run(url, version, suite_dir=ROOT / ".tools", node=Path(sys.executable).with_name("node"), output=tmp_path)
+    results = run(url, version, suite_dir=ROOT / ".tools", node=NODE, output=tmp_path)
 
     failed = [scenario for scenario, statuses in results.items() if "FAILURE" in statuses.values()]
     assert (failed, len(results)) == ([], SCENARIOS[version])

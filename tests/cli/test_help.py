@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+from functools import cache
 from typing import Any, cast
 
 import pytest
 
 from trunkline.cli.main import parser
 
+# Making it takes longer than all that is done with it.
+whole = cache(parser)
+
 
 def commands() -> dict[str, argparse.ArgumentParser]:
-    actions: list[Any] = vars(parser())["_actions"]
+    actions: list[Any] = vars(whole())["_actions"]
     return cast("dict[str, argparse.ArgumentParser]", actions[-1].choices)
 
 
@@ -33,7 +37,7 @@ def test_every_command_has_examples_that_can_be_typed(name: str, monkeypatch: py
         words = shlex.split(example)[1:]
         if ">" in words:
             words = words[: words.index(">")]
-        assert hasattr(parser().parse_args(words), "run"), example
+        assert hasattr(whole().parse_args(words), "run"), example
 
 
 @pytest.mark.parametrize("name", commands())

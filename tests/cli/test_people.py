@@ -139,7 +139,7 @@ def test_a_thread_is_configured_bit_by_bit_copied_and_given_back(desk: Desk) -> 
     desk.run("thread", "set", "c/42", *whose, "--servers", "one,two", "--disable", "two", "--timeout", "3.5")
     after = desk.said(
         *("thread", "set", "c/42", *whose, "--tools", "one__*", "--enable", "two", "--strategy", "bm25"),
-        *("--no-search", "--no-programs", "--limit", "calls_per_hour=9"),
+        *("--no-search", "--no-programs", "--limit", "calls_per_hour=9", "--expose", "code"),
     )
 
     assert (after["servers"], after["tools"], after["disabled"], after["version"]) == (
@@ -154,14 +154,16 @@ def test_a_thread_is_configured_bit_by_bit_copied_and_given_back(desk: Desk) -> 
         "disable_programmatic_calling": True,
         "timeout": 3.5,
         "limits": {"calls_per_hour": 9.0},
+        "expose": "code",
     }
     copy = desk.said("thread", "clone", "c/42", "c/43", *whose)
     assert (copy["id"], copy["overrides"]) == ("c/43", after["overrides"])
     back = desk.said(
         *("thread", "set", "c/42", *whose, "--servers", "*", "--tools", "*", "--search", "--programs"),
-        *("--strategy", "default", "--timeout", "0", "--limit", "calls_per_hour=default"),
+        *("--strategy", "default", "--timeout", "0", "--limit", "calls_per_hour=default", "--expose", "default"),
     )
     assert (back["servers"], back["tools"], back["overrides"]["search_strategy"]) == (None, [], "")
+    assert back["overrides"]["expose"] == ""
     listed = desk.run("thread", "list", *whose).stdout
     assert "c/42  as its user" in listed
     assert "no search; no programs; timeout: 3.5 s; limits: calls_per_hour=9" in listed

@@ -119,7 +119,7 @@ def test_a_store_goes_out_and_into_another_and_comes_out_the_same(one: Home, oth
     assert oct(file.stat().st_mode)[-3:] == "600"
     assert brought.stdout == "+ user ana\n+ server ana/git\n+ thread ana/t\n"
     assert "3 to add, 0 to change, 0 the same." in brought.stderr
-    assert again == {"added": [], "changed": [], "same": 3}
+    assert again == {"added": [], "changed": [], "same": 3, "left": []}
     assert other.run("store", "export").stdout == file.read_text()
     assert other.said("key", "list") == {"keys": []}
     assert CANARY not in file.read_text()

@@ -61,6 +61,42 @@ def test_a_clients_file_that_is_nested_without_end_hides_no_other(cli: Inside, p
     assert file.read_text() == CLIENT_FILES[path]
 
 
+BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 20))
+
+
+def test_a_clients_file_that_would_grow_without_end_is_named_and_hides_no_other(cli: Inside) -> None:
+    lay(cli, ".continue/config.yaml", f"{BOMB}mcpServers: [*a19]\n")
+    lay(cli, ".claude.json", json.dumps({"mcpServers": {"good": {"command": "good"}}}))
+
+    done = cli.run("import", "--yes", "--no-start", "--format", "json")
+
+    assert [server["name"] for server in json.loads(done.stdout)["servers"]] == ["good"]
+    assert "config.yaml" in done.stderr
+    assert "line 1 uses '&', which is not understood here" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("what", ["100 MB", "a link to another's file", "a folder", "a command"])
+def test_a_document_of_a_store_that_is_none_changes_nothing(cli: Inside, what: str, tmp_path: Path) -> None:
+    cli.run("user", "add", "ana")
+    before, file = cli.run("store", "export", "-").stdout, cli.home / "theirs.json"
+    if what == "100 MB":
+        with file.open("wb") as opened:
+            opened.truncate(100 * 2**20)
+    elif what == "a folder":
+        file.mkdir()
+    elif what == "a command":
+        server = {"name": "x", "content": {"command": "sh", "args": ["-c", f"touch {tmp_path / 'canary'}"]}}
+        file.write_text(json.dumps({**json.loads(before), "servers": [server]}))
+    else:
+        file.symlink_to(tmp_path / "beside")
+
+    done = cli.run("store", "import", "theirs.json", "--yes")
+
+    assert (done.returncode, "as it was" in done.stdout + done.stderr) == (2, False), done.stderr
+    assert cli.run("store", "export", "-").stdout == before
+    assert not (tmp_path / "canary").exists()
+
+
 @pytest.mark.parametrize("words", [("import", "--no-start", "--from", "mcp.json"), ("list", "--config", "mcp.json")])
 @pytest.mark.parametrize("size", ["deep", "huge"])
 def test_a_file_without_bounds_is_refused_by_name(cli: Inside, words: tuple[str, ...], size: str) -> None:

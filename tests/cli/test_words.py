@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.inside import run
+from trunkline.cli.console import print_table
 from trunkline.cli.main import as_typed
 from trunkline.cli.screen import Style
 from trunkline.cli.top_view import board
@@ -38,6 +39,22 @@ def test_a_list_shows_what_tells_servers_apart_and_no_secret(env: dict[str, str]
     assert "npx -y one-mcp --token ***" in done.stdout.replace("'", "")
     assert "npx -y two-mcp" in done.stdout
     assert "tell-nobody" not in done.stdout
+
+
+def test_tables_stand_straight_whatever_is_in_them(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("name", "what"), [["日本", "wide"], ["x\x1b[2J", "moves"], ["two\nlines", "one"]])
+
+    assert capsys.readouterr().out.splitlines() == [
+        "NAME       WHAT",
+        "日本       wide",
+        "x\\x1b[2J   moves",
+        "two lines  one",
+    ]
+
+
+def test_a_short_list_of_nothing_is_nothing(env: dict[str, str]) -> None:
+    assert run("list", "--format", "compact", env=env).stdout == ""
+    assert run("tools", "--format", "compact", env=env).stdout == ""
 
 
 def test_one_server_is_not_called_servers(env: dict[str, str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.clients.scene import TARGETS, Machine, client_of
 from trunkline.clients.client import CLIENTS, Place
-from trunkline.clients.connection import Change, gateway_url, own_entry, plan, taken_back
+from trunkline.clients.connection import FileChange, gateway_url, own_entry, plan, taken_back
 from trunkline.clients.document import Document
 from trunkline.clients.file import backups, changed_since, restore, write
 from trunkline.clients.server import entries
@@ -22,7 +22,7 @@ from trunkline.errors import ConfigError
 URL = "http://127.0.0.1:7420/mcp"
 
 
-def planned(machine: Machine, name: str, **options: Any) -> Change:
+def planned(machine: Machine, name: str, **options: Any) -> FileChange:
     client = CLIENTS[client_of(name)]
     given: dict[str, Any] = {"url": URL, **options}
     if not client.remote:
@@ -30,7 +30,7 @@ def planned(machine: Machine, name: str, **options: Any) -> Change:
     return plan(client, machine.target(name), machine.around, **given)
 
 
-def connect(machine: Machine, name: str, **options: Any) -> Change:
+def connect(machine: Machine, name: str, **options: Any) -> FileChange:
     change = planned(machine, name, **options)
     if change.needed:
         write(machine.root / "state", client_of(name), change.original, change.after.data, 1_000_000.0)
@@ -76,7 +76,10 @@ def test_connecting_adds_one_entry_and_undoing_restores_every_byte(name: str, lo
     assert path.read_bytes() == data
 
 
-@pytest.mark.parametrize("name", TARGETS)
+ONE_LINE = ("cursor-empty", "cursor-project")
+
+
+@pytest.mark.parametrize("name", [name for name in TARGETS if name not in ONE_LINE])
 def test_every_old_line_stays_where_it_was(name: str, machine: Machine) -> None:
     text = machine.text(name)
     path = machine.lay(name)
@@ -84,8 +87,19 @@ def test_every_old_line_stays_where_it_was(name: str, machine: Machine) -> None:
     connect(machine, name)
 
     lines = iter(path.read_text().splitlines())
-    if name not in ("cursor-empty", "cursor-project"):  # these are one line
-        assert all(any(old.rstrip(",") == line.rstrip(",") for line in lines) for old in text.splitlines())
+    assert all(any(old.rstrip(",") == line.rstrip(",") for line in lines) for old in text.splitlines())
+
+
+@pytest.mark.parametrize("name", ONE_LINE)
+def test_what_was_one_line_keeps_what_stood_in_it(name: str, machine: Machine) -> None:
+    text = machine.text(name)
+    path = machine.lay(name)
+
+    connect(machine, name)
+
+    kept = text.strip().rstrip("}").rstrip()
+    assert len(text.splitlines()) == 1
+    assert path.read_text().startswith(kept)
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -52,6 +52,12 @@ def test_what_is_no_key_is_refused_without_showing_it(text: str, tmp_path: Path)
         assert (text or "canary") not in str(caught.value)
 
 
+@pytest.mark.parametrize("text", ["0" * 64, "F" * 64])
+def test_a_key_that_a_template_would_have_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is a placeholder"):
+        MasterKey(tmp_path, text, env={}).read(make=True)
+
+
 @pytest.mark.parametrize(
     ("command", "says"),
     [

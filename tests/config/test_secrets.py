@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import hmac
 import json
 import os
@@ -15,9 +16,10 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from trunkline.config.reading import parse
-from trunkline.config.secrets import Secrets, name_for
+from trunkline.config.secrets import Secrets, look_up, name_for
 from trunkline.errors import ConfigError
 from trunkline.storage.files import seal_key
+from trunkline.storage.sealing import kid_of
 
 VALUE = "s3cret-9a7c"
 
@@ -82,7 +84,7 @@ def test_a_value_cannot_be_moved_to_another_name_or_changed(tmp_path: Path) -> N
     found = document(tmp_path)
     a, b = found["secrets"]["a"]["record"], found["secrets"]["b"]["record"]
 
-    for one, other in ((b, a), (a[:-4] + "AAA=", b), ("", b), ("%%%", b)):
+    for one, other in ((b, a), (a[:-4] + "AAA=", b), ("", b), ("%%%", b), (f"{a[:4]}%{a[4:]}", b)):
         found["secrets"] = {"a": {"record": one}, "b": {"record": other}}
         (tmp_path / "secrets.json").write_text(json.dumps(found))
         with pytest.raises(ConfigError, match="The secret a was changed"):
@@ -160,6 +162,38 @@ def test_a_keyring_that_is_gone_is_named_as_the_reason(tmp_path: Path) -> None:
     assert in_file(tmp_path).names() == ["a"]
 
 
+def test_what_is_kept_in_the_file_is_removed_without_the_keyring(tmp_path: Path) -> None:
+    in_file(tmp_path).set("a", VALUE)
+
+    assert Secrets(tmp_path, keyring=lambda: Ring(broken=True)).remove("a")
+    assert in_file(tmp_path).names() == []
+
+
+def test_who_changes_a_secret_is_alone(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def look() -> None:
+        with open(tmp_path / "new" / "home" / "secrets.lock") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        asked.append("while it changes")
+
+    Secrets(tmp_path / "new" / "home", keyring=look).set("a", VALUE)
+
+    assert asked == ["while it changes"]
+
+
+def test_the_file_is_on_the_disk_before_it_counts_and_lists_secrets_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    for name in "ba":
+        in_file(tmp_path).set(name, VALUE)
+        monkeypatch.setattr(os, "fsync", synced.append)
+
+    assert synced
+    assert list(document(tmp_path)["secrets"]) == ["a", "b"]
+
+
 def test_processes_that_set_secrets_at_once_lose_none(tmp_path: Path) -> None:
     in_file(tmp_path).set("first", "1")
     code = (
@@ -229,15 +263,60 @@ def test_a_rotation_leaves_one_new_key_and_what_cannot_be_opened(tmp_path: Path)
     assert len(document(tmp_path)["keys"]) == 1
 
 
+def test_a_rotation_takes_keys_away_that_nothing_needs(tmp_path: Path) -> None:
+    secrets = in_file(tmp_path)
+    secrets.set("a", VALUE)
+    (first,) = document(tmp_path)["keys"]
+    secrets.remove("a")
+
+    assert secrets.rotate() == (0, [])
+    (second,) = document(tmp_path)["keys"]
+    assert second["kid"] != first["kid"]
+
+    secrets.set("a", VALUE)
+    found = document(tmp_path)
+    record = found["secrets"]["a"]["record"]
+    found["secrets"]["a"]["record"] = f"{record[:4]}%{record[4:]}"  # which is nobody's record any more
+    (tmp_path / "secrets.json").write_text(json.dumps(found))
+    assert secrets.rotate() == (0, ["a"])
+    assert second["kid"] not in [key["kid"] for key in document(tmp_path)["keys"]]
+
+
+def test_each_key_is_newer_than_all_before(tmp_path: Path) -> None:
+    secrets = in_file(tmp_path)
+    secrets.set("a", VALUE)
+    found = document(tmp_path)
+    found["secrets"]["b"] = found["secrets"]["a"]
+    (tmp_path / "secrets.json").write_text(json.dumps(found))
+    secrets.rotate()
+    secrets.rotate()
+
+    first, second = sorted(key["created"] for key in document(tmp_path)["keys"])
+    assert second == first + 2
+
+
+def test_what_an_earlier_version_kept_is_sealed_anew_at_once_and_refused_when_changed(tmp_path: Path) -> None:
+    write_as_before(tmp_path, a="1", b="2")
+    found = document(tmp_path)
+    sealed = found["secrets"]["b"]["sealed"]
+    found["secrets"]["b"] = {"sealed": f"{sealed[:4]}%{sealed[4:]}"}
+    found["secrets"]["c"] = found["secrets"]["a"]
+    (tmp_path / "secrets.json").write_text(json.dumps(found))
+    secrets = in_file(tmp_path)
+
+    assert secrets.rotate() == (1, ["b", "c"])
+    assert secrets.get("a") == "1"
+
+
 def test_another_master_key_takes_over_while_both_open_everything(tmp_path: Path) -> None:
-    old, new = {"TRUNKLINE_MASTER_KEY": "aa" * 32}, {"TRUNKLINE_MASTER_KEY": "bb" * 32}
+    old, new = {"TRUNKLINE_MASTER_KEY": "a1" * 32}, {"TRUNKLINE_MASTER_KEY": "b2" * 32}
     before, after = (Secrets(tmp_path, keyring=lambda: None, env=env) for env in (old, new))
     before.set("a", VALUE)
     with pytest.raises(ConfigError, match="were sealed with another master key than TRUNKLINE_MASTER_KEY"):
         after.set("b", VALUE)
     assert not (tmp_path / "seal.key").exists()
 
-    before.wrap_for(bytes.fromhex("bb" * 32))
+    before.wrap_for(bytes.fromhex("b2" * 32))
 
     assert before.get("a") == after.get("a") == VALUE
     with pytest.raises(ConfigError, match="have a newer master key"):
@@ -260,7 +339,7 @@ def test_what_an_earlier_version_kept_opens_with_a_new_master_key_too(tmp_path: 
 
 def test_a_variable_that_comes_later_leaves_readable_what_the_file_opens(tmp_path: Path) -> None:
     in_file(tmp_path).set("a", VALUE)
-    secrets = Secrets(tmp_path, keyring=lambda: None, env={"TRUNKLINE_MASTER_KEY": "aa" * 32})
+    secrets = Secrets(tmp_path, keyring=lambda: None, env={"TRUNKLINE_MASTER_KEY": "a1" * 32})
 
     assert secrets.get("a") == VALUE
 
@@ -274,6 +353,175 @@ def test_a_missing_key_is_told_and_not_made_again(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=r"The master key .*seal\.key is missing"):
             use()
     assert not (tmp_path / "seal.key").exists()
+
+
+def test_keys_are_wrapped_for_a_new_master_key_once_each(tmp_path: Path) -> None:
+    secrets = in_file(tmp_path)
+    secrets.wrap_for(b"n" * 32)
+    assert not (tmp_path / "secrets.json").exists()
+    secrets.set("a", VALUE)
+    (first,) = document(tmp_path)["keys"]
+
+    for _ in range(2):
+        secrets.wrap_for(b"n" * 32)
+
+    keys = document(tmp_path)["keys"]
+    assert [key["kid"] for key in keys] == [first["kid"]] * 2
+    assert keys[0]["master"] == first["master"] != keys[1]["master"]
+    assert document(tmp_path)["master"] == keys[1]["master"]
+
+
+def test_a_new_master_key_leaves_values_as_they_are_and_keys_that_nobody_opens(tmp_path: Path) -> None:
+    secrets = in_file(tmp_path)
+    secrets.set("a", VALUE)
+    found = document(tmp_path)
+    lost = {"kid": "lost", "master": "nobody's", "wrapped": "AAAA", "created": 0}
+    found["keys"].append(lost)
+    (tmp_path / "secrets.json").write_text(json.dumps(found))
+
+    secrets.wrap_for(b"n" * 32)
+
+    assert document(tmp_path)["secrets"] == found["secrets"]
+    assert [key for key in document(tmp_path)["keys"] if key["kid"] == "lost"] == [lost]
+
+
+def test_a_new_master_key_opens_keys_with_which_nothing_is_sealed_now(tmp_path: Path) -> None:
+    secrets = in_file(tmp_path)
+    secrets.set("a", VALUE)
+    secrets.remove("a")
+
+    secrets.wrap_for(b"n" * 32)
+
+    (tmp_path / "seal.key").write_bytes(b"n" * 32)
+    secrets.set("b", VALUE)
+    assert secrets.get("b") == VALUE
+
+
+def test_new_values_are_sealed_with_the_newest_key(tmp_path: Path) -> None:
+    secrets = in_file(tmp_path)
+    secrets.set("a", VALUE)
+    secrets.set("b", VALUE)
+    found = document(tmp_path)
+    found["secrets"]["b"]["record"] = found["secrets"]["a"]["record"]
+    (tmp_path / "secrets.json").write_text(json.dumps(found))
+    secrets.rotate()
+    old, new = sorted(document(tmp_path)["keys"], key=lambda key: key["created"])
+    secrets.set("c", VALUE)
+
+    assert new["created"] == old["created"] + 1
+    assert kid_of(base64.b64decode(document(tmp_path)["secrets"]["c"]["record"])) == new["kid"]
+
+
+def test_what_is_kept_in_a_keyring_is_not_counted_as_sealed(tmp_path: Path) -> None:
+    ring = Ring()
+    Secrets(tmp_path, keyring=lambda: ring).set("a", VALUE)
+    secrets = in_file(tmp_path)
+    assert (secrets.sealed, secrets.rotate()) == (0, (0, []))
+    secrets.set("b", VALUE)
+
+    assert (secrets.sealed, secrets.rotate()) == (1, (1, []))
+    assert Secrets(tmp_path, keyring=lambda: ring).get("a") == VALUE
+
+
+@pytest.mark.parametrize("answer", ["another", VALUE[:4], ""])
+def test_a_keyring_that_gives_back_something_else_keeps_nothing(answer: str, tmp_path: Path) -> None:
+    class Forgetful(Ring):
+        def get_password(self, service: str, username: str) -> str | None:
+            return answer
+
+    secrets = Secrets(tmp_path, keyring=Forgetful)
+
+    assert secrets.set("a", VALUE) == "file"
+    assert in_file(tmp_path).get("a") == VALUE
+
+
+def test_what_a_keyring_does_not_give_is_no_secret(tmp_path: Path) -> None:
+    class Locked(Ring):
+        def get_password(self, service: str, username: str) -> str | None:
+            raise RuntimeError("locked")
+
+    ring = Ring()
+    Secrets(tmp_path, keyring=lambda: ring).set("a", VALUE)
+    ring.kept.clear()
+    for one in (ring, Locked()):
+        with pytest.raises(ConfigError, match="which does not give it"):
+            Secrets(tmp_path, keyring=lambda one=one: one).get("a")
+
+
+@pytest.mark.parametrize(("beyond", "read"), [(0, True), (1, False)])
+def test_the_file_may_have_so_many_bytes(beyond: int, read: bool, tmp_path: Path) -> None:
+    content = b'{"format": 1, "secrets": {}}'
+    with open(tmp_path / "secrets.json", "wb") as file:
+        file.write(content + b" " * (16 * 2**20 - len(content) + beyond))
+
+    if read:
+        assert in_file(tmp_path).names() == []
+    else:
+        with pytest.raises(ConfigError, match="too large"):
+            in_file(tmp_path).names()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"format": 3, "secrets": {}, "keys": [], "master": ""}',
+        '{"format": 1, "secrets": []}',
+        '{"format": 1, "secrets": {"a": {}, "b": 1}}',
+        '{"format": 2, "secrets": {}, "keys": [{"kid": "", "master": "", "wrapped": "%", "created": 1}], "master": ""}',
+    ],
+)
+def test_a_file_of_another_kind_is_an_error(content: str, tmp_path: Path) -> None:
+    (tmp_path / "secrets.json").write_text(content)
+
+    with pytest.raises(ConfigError, match="cannot be read"):
+        in_file(tmp_path).names()
+
+
+@pytest.mark.parametrize(("name", "value"), [("x" * 128, "1"), ("_a.b-c", "x" * 2**16), ("0", "ü" * 2**15)])
+def test_names_and_values_may_be_so_long(name: str, value: str, tmp_path: Path) -> None:
+    in_file(tmp_path).set(name, value)
+
+    assert in_file(tmp_path).get(name) == value
+
+
+def test_a_value_is_as_long_as_its_bytes_are(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="64 KiB"):
+        in_file(tmp_path).set("a", "ü" * (2**15 + 1))
+
+
+def test_who_changes_nothing_writes_nothing(tmp_path: Path) -> None:
+    secrets = in_file(tmp_path)
+    assert secrets.remove("a") is False
+    assert not (tmp_path / "secrets.json").exists()
+    secrets.set("a", VALUE)
+    before = (tmp_path / "secrets.json").stat().st_ino
+    secrets.remove("b")
+
+    assert (tmp_path / "secrets.json").stat().st_ino == before
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("a file")
+
+    with pytest.raises(ConfigError, match="cannot be written"):
+        in_file(tmp_path / "home").set("a", VALUE)
+
+
+def test_a_secret_of_the_home_folder_is_looked_up_with_what_is_wrong(tmp_path: Path) -> None:
+    env = {"TRUNKLINE_HOME": str(tmp_path), "TRUNKLINE_MASTER_KEY": "a1" * 32}
+    Secrets(tmp_path, keyring=lambda: None, env=env).set("a", VALUE)
+
+    assert look_up("a", env) == (VALUE, "")
+    assert look_up("b", env) == (None, "")
+    value, problem = look_up("a", {**env, "TRUNKLINE_MASTER_KEY": "b2" * 32})
+    assert value == ""
+    assert "The secret a was changed" in problem
+
+
+def test_names_that_would_be_too_long_or_odd_are_told_apart_by_what_was_lost() -> None:
+    assert name_for("a", "b.c") != "a.b.c"
+    assert name_for(".a", "B").startswith("a.B-")
+    assert len(name_for("é" * 300, "K")) == 100 + 1 + 12
 
 
 # In the configuration.

@@ -20,12 +20,11 @@ import aiohttp
 import pytest
 
 from tests.conformance.suite import SUITE, read
-from tests.harness import ModernCaller, gateway, until
+from tests.harness import NODE, ModernCaller, gateway, until
 from trunkline.gateway.serve import Gateway
 from trunkline.model import State
 
 ROOT = Path(__file__).parents[2]
-NODE = Path(sys.executable).with_name("node")
 RELAY = Path(__file__).with_name("relay.py")
 DOCUMENT = "https://conformance-test.local/client-metadata.json"
 """What the suite takes for the address of a client's document."""

@@ -20,9 +20,9 @@ import pytest
 from tests.conformance import callers
 from tests.conformance.callers import Era, Scenario
 from tests.conformance.suite import SUITE, read, scenario_of
+from tests.harness import NODE
 
 ROOT = Path(__file__).parents[2]
-NODE = Path(sys.executable).with_name("node")
 RELAY = Path(__file__).with_name("relay.py")
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 
 from tests.conformance.suite import differences, run
-from tests.harness import Start, trunkline_up
+from tests.harness import NODE, Start, trunkline_up
 
 FIXTURE = Path(__file__).with_name("fixture.py")
 TOOLS = Path(__file__).parents[2] / ".tools"
-NODE = Path(sys.executable).with_name("node")
 
 SCENARIOS = {"2025-11-25": 33, "2026-07-28": 40}
 """The versions of the protocol, and how many scenarios of the suite are about each."""
@@ -48,9 +47,10 @@ def examine(tmp_path_factory: pytest.TempPathFactory) -> Examine:
 
 
 @pytest.fixture(scope="module")
-def fixture_url() -> Generator[str]:
+def fixture_url(sdk_server: Start) -> Generator[str]:
     """The address of the fixture, served over HTTP."""
-    process = subprocess.Popen([sys.executable, str(FIXTURE), "--port", "0"], stdout=subprocess.PIPE, text=True)
+    started = sdk_server(str(FIXTURE), "--port", "0")
+    process = subprocess.Popen([started["command"], *started["args"]], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         word, port = process.stdout.readline().split()
@@ -61,15 +61,30 @@ def fixture_url() -> Generator[str]:
         process.communicate(timeout=10)
 
 
+@pytest.fixture(scope="module")
+def through_http(fixture_url: str, tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """The address of Trunkline in front of that."""
+    with through({"url": fixture_url}, tmp_path_factory.mktemp("http")) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def through_stdio(sdk_server: Start, tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """The address of Trunkline in front of the fixture as a program."""
+    with through(sdk_server(str(FIXTURE), "--stdio"), tmp_path_factory.mktemp("stdio")) as url:
+        yield url
+
+
 def passed(results: Mapping[str, Mapping[str, str]]) -> int:
     return sum("FAILURE" not in statuses.values() for statuses in results.values())
 
 
-def examined_through(server: dict[str, Any], version: str, examine: Examine, folder: Path) -> Results:
-    """What the suite says of Trunkline in front of a server, once that has started."""
+@contextmanager
+def through(server: dict[str, Any], folder: Path) -> Generator[str]:
+    """The address of Trunkline in front of a server, once that has started."""
     with trunkline_up(folder, {"mcpServers": {"fixture": server}}) as (url, _):
         until_ready(url)
-        return examine(url, version)
+        yield url
 
 
 def until_ready(url: str) -> None:
@@ -90,9 +105,9 @@ def test_the_fixture_passes_every_scenario(version: str, fixture_url: str, exami
     assert (passed(direct), len(direct)) == (SCENARIOS[version], SCENARIOS[version])
 
 
-def test_nothing_is_lost_over_http(version: str, fixture_url: str, examine: Examine, tmp_path: Path) -> None:
+def test_nothing_is_lost_over_http(version: str, fixture_url: str, through_http: str, examine: Examine) -> None:
     direct = examine(fixture_url, version)
-    through = examined_through({"url": fixture_url}, version, examine, tmp_path)
+    through = examine(through_http, version)
 
     assert differences(direct, through) == []
     assert passed(through) == SCENARIOS[version]
@@ -100,10 +115,10 @@ def test_nothing_is_lost_over_http(version: str, fixture_url: str, examine: Exam
 
 @pytest.mark.timeout(300)  # every scenario is a session, and every session that may be asked has a process of its own
 def test_nothing_that_stdio_can_do_is_lost_over_it(
-    version: str, fixture_url: str, examine: Examine, sdk_server: Start, tmp_path: Path
+    version: str, fixture_url: str, through_stdio: str, examine: Examine
 ) -> None:
     direct = examine(fixture_url, version)
-    through = examined_through(sdk_server(str(FIXTURE), "--stdio"), version, examine, tmp_path)
+    through = examine(through_stdio, version)
 
     lost = [sentence for sentence in differences(direct, through) if sentence not in ONLY_HTTP]
     assert lost == []

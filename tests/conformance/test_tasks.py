@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.harness import Start, gateway
+from tests.harness import NODE, Start, gateway
 
 TOOLS = Path(__file__).parents[2] / ".tools"
-NODE = Path(sys.executable).with_name("node")
 SUITE = TOOLS / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
 FIXTURE = Path(__file__).with_name("legacy_tasks_fixture.py")
 

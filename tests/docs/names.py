@@ -32,13 +32,14 @@ GROUPS = {
         "manager.md",
         "McpManagerV2 McpManagerV2Config McpRegistry McpContextManager McpStorage ToolSearchService McpProxyTool "
         "McpServerConfig McpConnection McpToolDefinition McpServerStatus McpServerConnection McpAppConfig "
-        "McpUserConfig ScoredTool ProgrammaticToolExecutor ExecutionContext ExecutionResult ExecutionStep ToolMetrics",
+        "McpUserConfig Credentials Connected ScoredTool ProgrammaticToolExecutor ExecutionContext ExecutionResult "
+        "ExecutionStep ToolMetrics",
     ),
     "Trust": ("trust.md", "Review ToolHeld ToolApproved"),
     "Configuration": (
         "configuration.md",
         "Config ServerSpec GatewayConfig GroupSpec ProfileSpec MiddlewareSection CacheSection RouterSection "
-        "BatcherSection SearchSection ToolOptions",
+        "BatcherSection SearchSection ToolOptions OAuthSpec",
     ),
     "Annotations": (
         "annotations.md",

@@ -90,6 +90,19 @@ def test_what_pages_name_of_the_code_is_there(page: Path) -> None:
     assert set(re.findall(r"`(test_\w+)`", text)) <= _tests()
 
 
+def test_the_page_on_a_calls_life_has_every_stage_in_its_order() -> None:
+    joined = (SOURCE / "relay.py").read_text(encoding="utf-8").partition("self.stages:")[2].partition("join(")[0]
+    page = (ROOT / "docs" / "life-of-a-call.md").read_text(encoding="utf-8")
+    sources = [path.read_text(encoding="utf-8") for path in (SOURCE / "call" / "stages").glob("*.py")]
+    stages = {name for source in sources for name in re.findall(r"^class (\w+Stage)\b", source, re.MULTILINE)}
+
+    told = re.findall(r"^- `(\w+Stage)`", page, re.MULTILINE)
+
+    assert set(told) == stages
+    named = re.findall(r"\w+Stage(?=\()", joined)
+    assert [name for name in told if name in named] == named
+
+
 def test_every_public_name_is_documented() -> None:
     by_hand = [page for page in (ROOT / "docs").glob("*.md") if page.name != "reference.md"]
     pages = "".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *by_hand])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -119,18 +118,15 @@ async def test_progress_keeps_a_call_alive_up_to_the_maximum(
             caller = await caller_of(era, opened.url, http)
             params = {"name": "progress_forever", "arguments": {}, "_meta": {"progressToken": "mine"}}
 
-            started = time.monotonic()
             if isinstance(caller, ModernCaller):
                 heard = await caller.request("tools/call", params, meta={"progressToken": "mine"})
             else:
                 heard = await caller.request("tools/call", params)
-            took = time.monotonic() - started
 
             await until(lambda: told(log, "progress_forever"))
             assert (await caller.call("echo", {"text": "free"})).text == "free"
     assert heard.error["code"] == -32001
-    assert "1.2 s" in heard.error["message"]
-    assert took > 1.1
+    assert "1.2 s" in heard.error["message"]  # and not the 0.4 s that are allowed without progress
     assert {message["params"]["progressToken"] for message in heard.before} == {"mine"}
 
 

@@ -101,6 +101,51 @@ async def test_100_000_notifications_over_http_do_not_hold_up_the_answer_or_othe
     assert message["result"]["content"][0]["text"] == "notify_flood"
 
 
+FLOODS = f"""
+async def of(flood):
+    try:
+        return str(await flood)[:200]
+    except Exception as error:
+        return type(error).__name__ + ': ' + str(error)[:500]
+[
+    await of(bad__huge(bytes={100 * 2**20})), await of(web__huge(bytes={100 * 2**20})), await of(web__endless_sse()),
+    await of(bad__stderr_flood(bytes={50 * 2**20})), await of(bad__notify_flood(count=100_000)),
+]
+"""
+
+
+@pytest.mark.slow
+async def test_a_program_meets_floods_as_any_caller_does_and_a_preview_stands_for_what_is_just_within_the_limit(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    with faulty_http() as url:
+        bad = {"bad": faulty(answer_limit=LIMIT), "web": {"url": url, "answer_limit": LIMIT}}
+        config: dict[str, Any] = {
+            "gateway": {"expose": "code"},
+            "results": {"max_tokens": 5000},
+            "profiles": {"plain": {"expose": "all"}},
+            "servers": {**bad, "good": faulty()},
+        }
+        with trunkline_up(tmp_path, config) as (url, process):
+            caller, plain = ModernCaller(url, http), ModernCaller(f"{url}/plain", http)
+            await all_tried(http, url)
+            await caller.call("run_code", {"code": "1"})
+            async with watching(process.pid, plain, "good__echo") as watch:
+                heard = await caller.call("run_code", {"code": FLOODS})
+            grown = watch.growth
+            whole = await caller.call("run_code", {"code": f"len(await bad__huge(bytes={LIMIT - 2**10}))"})
+            preview = await plain.call("bad__huge", {"bytes": LIMIT - 2**10})
+
+    line, body, sse, errors, notes = json.loads(heard.text)
+    assert all("RuntimeError" in one or "OSError" in one for one in (line, body, sse)), heard.text
+    assert str(LIMIT) in line
+    assert (errors, notes) == ("stderr_flood", "notify_flood")
+    assert int(whole.text) > LIMIT - 2**12
+    assert len(preview.raw) < 16 * 2**10
+    assert watch.slowest < PATIENCE
+    assert grown < GROWTH + 16  # of what one of the five floods took, the allocator may keep a piece for the next
+
+
 @pytest.mark.slow
 async def test_a_caller_that_does_not_read_a_flood_costs_little_memory(
     tmp_path: Path, http: aiohttp.ClientSession

@@ -11,7 +11,7 @@ import pytest
 from tests.faults.scene import ERAS, caller_of, count
 from tests.harness import ModernCaller, faulty, gateway, until
 
-CALLERS = 200
+CALLERS, MANY = 200, 500
 ROOM = 4
 NO_QUEUE = {"batcher": {"max_queue": 0}}
 
@@ -38,6 +38,26 @@ async def test_callers_beyond_a_hung_servers_room_are_told_to_come_back_later(
     assert count(log, "call echo") == 0
     assert [heard.text for heard in others] == [str(n) for n in range(CALLERS)]
     assert count(log, "call") == ROOM
+
+
+async def test_no_more_callers_wait_for_a_hung_server_than_its_queue_has_places(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    log = tmp_path / "log"
+    servers = {"hung": faulty("--log", str(log), concurrency=ROOM), "good": faulty(concurrency=ROOM)}
+    async with gateway(tmp_path, servers, sections={"batcher": {"max_queue": 16, "max_wait": 600}}) as opened:
+        caller = ModernCaller(opened.url, http)
+        calls = [asyncio.create_task(caller.call("hung__hang")) for _ in range(MANY)]
+        await until(lambda: sum(task.done() for task in calls) == MANY - ROOM - 16, 30.0)
+        refused = [task.result() for task in calls if task.done()]
+        waiting = opened.hub.relay.lane("hung").waiting
+        other = await caller.call("good__echo", {"text": "x"})
+        for task in calls:
+            task.cancel()
+
+    assert {heard.status for heard in refused} == {503}
+    assert all(int(heard.headers["retry-after"]) >= 1 for heard in refused)
+    assert (waiting, other.text, count(log, "call hang")) == (16, "x", ROOM)
 
 
 async def test_a_server_that_does_not_start_holds_up_no_more_callers_than_it_has_room_for(

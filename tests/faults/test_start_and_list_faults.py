@@ -32,6 +32,16 @@ async def test_a_gateway_answers_before_a_hanging_server_does(tmp_path: Path, ht
     assert listed["_meta"][UNAVAILABLE]["bad"].startswith("starting")
 
 
+async def test_the_only_server_s_tools_have_both_their_names_before_it_listed_any(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with gateway(tmp_path, {"one": faulty("--start", "slow")}, ready=0) as opened:
+        caller = ModernCaller(opened.url, http)
+        called = [await caller.call(name, {"text": "hello"}) for name in ("one__echo", "echo")]
+
+    assert [one.result["content"][0]["text"] for one in called] == ["hello", "hello"]
+
+
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("fault", ["exit", "hang"])
 async def test_a_server_that_cannot_start_is_missing_with_its_reason(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -17,10 +16,10 @@ import pytest_asyncio
 from tests.fidelity.case import COLUMNS, Case, Column
 from tests.fidelity.features import FEATURES, Feature
 from tests.fidelity.table import shown
-from tests.harness import gateway
+from tests.harness import gateway, plain_command, plain_server
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-S", "-m", "tests.fidelity.one_era_server", "--era"]
+PROGRAM = ["-m", "tests.fidelity.one_era_server", "--era"]
 
 CELLS = [
     pytest.param(feature, column, id=f"{feature.id}-{column}")
@@ -33,7 +32,7 @@ CELLS = [
 @contextmanager
 def served(era: str) -> Generator[str]:
     """A server of one era over HTTP; its address."""
-    process = subprocess.Popen([*COMMAND, era, "--http"], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(plain_command(*PROGRAM, era, "--http"), cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         word, port = process.stdout.readline().split()
@@ -49,7 +48,7 @@ async def through(home: Path, column: Column, address: str) -> AsyncGenerator[st
     """The address of a gateway in front of one server."""
     server: dict[str, Any] = {"url": address}
     if column.transport == "stdio":
-        server = {"command": COMMAND[0], "args": [*COMMAND[1:], column.server], "cwd": str(ROOT)}
+        server = plain_server(*PROGRAM, column.server, cwd=str(ROOT))
     async with gateway(home, {"one": server}, page_size=7) as opened:
         yield opened.url
 

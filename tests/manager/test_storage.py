@@ -9,9 +9,22 @@ from typing import Any
 
 import pytest
 
+from tests.harness import until
 from tests.manager.house import house, manager, served, somewhere
-from trunkline import McpAppConfig, McpConnection, McpServerConfig, McpUserConfig, Thread
-from trunkline.errors import ConfigError, NotFoundError
+from tests.tenancy.oauth.provider import provider
+from tests.tenancy.test_load import asleep
+from trunkline import (
+    Config,
+    Credentials,
+    McpAppConfig,
+    McpConnection,
+    McpServerConfig,
+    McpUserConfig,
+    Thread,
+    open_hub,
+)
+from trunkline.config.tenancy import LimitsSection
+from trunkline.errors import AuthorizationNeededError, ConfigError, NotFoundError, UnknownNameError
 from trunkline.identity import Overrides
 
 SECRET = {"Authorization": "Bearer hush-hush-token"}
@@ -122,18 +135,21 @@ async def test_an_export_goes_into_another_store_whole_and_runs_there(tmp_path: 
             with pytest.raises(ConfigError, match=r"things of 'ana', who is no user"):
                 await ana.storage.export()
             await hub.relay.tenancy.people.add_user("ana")
+            await hub.ready(10)
+            assert len(await ana.get_thread_tools("t")) == 1
             plain, sealed = await ana.storage.export(), await ana.storage.export("passphrase")
             assert "hush" not in plain + sealed
 
         async with house(tmp_path / "two") as hub, manager(hub) as ana:
             await hub.mount(served("github"))
             found = await ana.storage.import_(sealed, "passphrase")
-            assert found.added == ["user ana", "server linear", "server ana/git", "thread ana/t"]
+            assert found.added[:4] == ["user ana", "server linear", "server ana/git", "thread ana/t"]
+            assert found.added[4:] == ["pins github", "pins linear", "pins ana/git"]
             assert len(await (await ana.get_or_create_connection("linear")).list_tools()) == 2
             assert (await ana.storage.get_user_config("ana")).servers == (secret,)
             assert [tool.name for tool in await ana.get_thread_tools("t")] == ["git__showLog"]
             assert json.loads(await ana.storage.export()) == json.loads(plain)
-            for wrong in ("", "[]", "{}", plain.replace('"version": 1', '"version": 9')):
+            for wrong in ("", "[]", "{}", plain.replace('"version": 2', '"version": 9')):
                 with pytest.raises(ConfigError):
                     await ana.storage.import_(wrong)
             await ana.storage.clear()
@@ -207,3 +223,78 @@ async def test_credentials_go_with_their_server(tmp_path: Path) -> None:
 
         rows = await (await hub.relay.tenancy.store()).fetch("SELECT name FROM documents")
         assert rows == []
+
+
+async def test_a_sign_in_that_was_made_elsewhere_is_used_and_renewed_for_its_user_alone(tmp_path: Path) -> None:
+    async with provider() as one, house(tmp_path, "linear") as hub, manager(hub) as ana:
+        oauth = {
+            "authorization_url": f"{one.url}/authorize", "token_url": f"{one.url}/token",
+            "client_id": "art", "scopes": ["read"],
+        }  # fmt: skip
+        git = {"id": "git", "connection": {"url": f"{one.url}/mcp", "oauth": oauth}, "defer_loading": True}
+        await ana.register_server(git, "app")
+        storage, made = ana.storage, one.grant(first=True)
+        tokens = {name: made[name] for name in ("access_token", "refresh_token")}
+        before = await storage.get_user_credentials("ana", "git")
+        await storage.set_user_credentials("ana", "git", {**tokens, "expires": 1.0})
+
+        told = [(await hub.call("whoami", user="ana")).text for _ in range(2)]
+        refused = await storage.get_user_credentials("bob", "git")
+        with pytest.raises(UnknownNameError):
+            await hub.call("whoami", user="bob")
+        held = await storage.get_user_credentials("ana", "git")
+        kept = await ana.registry.get_server("git", "ana")
+        await storage.delete_user_credentials("ana", "git")
+        with pytest.raises((AuthorizationNeededError, UnknownNameError)):
+            await hub.call("whoami", user="ana")
+
+    assert (before, refused, told) == (None, None, ["you", "you"])
+    assert [(asked["refresh_token"], asked["client_id"]) for asked in one.refreshes] == [
+        (tokens["refresh_token"], "art")
+    ]
+    assert held is not None
+    assert (held.state, held.renewable, tokens["access_token"] in str(held)) == ("signed-in", True, False)
+    assert kept is not None
+    assert (kept.connection.oauth.client_id, kept.connection.oauth.scopes) == ("art", ("read",))
+    kept_bytes = b"".join(file.read_bytes() for file in tmp_path.glob("*.db*"))  # noqa: ASYNC240 - a test's own
+    assert not any(token.encode() in kept_bytes for token in tokens.values())
+
+
+async def test_credentials_that_could_not_be_used_are_refused(tmp_path: Path) -> None:
+    async with provider() as one, house(tmp_path, "linear") as hub, manager(hub) as ana:
+        with_key = McpConnection(f"{one.url}/mcp", {"Authorization": "Bearer x"})
+        await ana.register_server(McpServerConfig("keyed", with_key, defer_loading=True))
+        await ana.register_server(McpServerConfig("git", McpConnection(f"{one.url}/mcp"), defer_loading=True))
+        wrong: list[tuple[str, Any, str]] = [
+            ("keyed", {"access_token": "x"}, "wants no sign-in"),
+            ("git", {"access_token": "x", "refresh_token": "y"}, "which client renews"),
+            ("git", {"refresh_token": "y"}, "access_token"),
+        ]
+        for server, credentials, words in wrong:
+            with pytest.raises(ConfigError, match=words):
+                await ana.storage.set_user_credentials("ana", server, credentials)
+        with pytest.raises(NotFoundError):
+            await ana.storage.set_user_credentials("ana", "nothing", Credentials("x"))
+        with pytest.raises(ConfigError, match="A sign-in has no 'client_name'"):
+            await ana.register_server({"id": "x", "connection": {"url": one.url, "oauth": {"client_name": "x"}}})
+
+        assert await ana.storage.get_user_credentials("ana", "git") is None
+
+
+async def test_an_idle_connection_that_closes_signs_nobody_out(tmp_path: Path) -> None:
+    config = Config(home=tmp_path, limits=LimitsSection(connections=1))
+    async with provider() as one, open_hub(config) as hub, manager(hub) as ana:
+        for name in ("one", "two"):
+            connection = McpConnection(f"{one.url}/mcp")
+            await ana.register_server(McpServerConfig(name, connection, defer_loading=True))
+            await ana.storage.set_user_credentials("ana", name, {"access_token": one.grant()["access_token"]})
+            await ana.get_or_create_connection(name)
+        told: list[str] = []
+        for name in ("one", "two", "one", "two"):
+            told.append((await hub.call(f"{name}__whoami", user="ana")).text)
+            await until(lambda other={"one": "two", "two": "one"}[name]: asleep(hub) == {f"ana/{other}"})
+        held = [await ana.storage.get_user_credentials("ana", name) for name in ("one", "two")]
+
+    assert told == ["you"] * 4
+    assert [one.state for one in held if one is not None] == ["signed-in"] * 2
+    assert (one.refreshes, one.revoked, one.authorizations) == ([], [], [])

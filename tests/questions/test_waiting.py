@@ -6,9 +6,7 @@ import asyncio
 
 import pytest
 
-from trunkline.call.suspended import Suspended
 from trunkline.errors import InvalidArgumentsError
-from trunkline.model import Answer, Call, Question, Reply
 from trunkline.questions.waiting import AskingTask
 from trunkline.tasks import open_tasks
 
@@ -58,28 +56,3 @@ async def test_whoever_is_cancelled_while_attending_cancels_the_work() -> None:
 
     assert attending.cancelled()
     assert task.task.cancelled()
-
-
-async def test_an_answer_that_comes_late_is_not_taken_for_one_to_another_question_of_the_same_key() -> None:
-    call = Call("tools/call", "t", {})
-    suspended, gave_up = Suspended(call), asyncio.Event()
-    first, second = Question("elicitation/create", b'{"message":"1"}'), Question("elicitation/create", b"{}")
-
-    async def work() -> Reply:
-        asking = asyncio.ensure_future(suspended.ask({"q": first}))
-        await gave_up.wait()
-        asking.cancel()
-        answers = await suspended.ask({"q": second})
-        return Reply(result=answers["q"].result)
-
-    async with asyncio.timeout(5), open_tasks() as tasks:
-        asked = await suspended.run(work(), tasks)
-        gave_up.set()
-        for _ in range(10):  # turns of the loop, in which the work goes on to its second question
-            await asyncio.sleep(0)
-        assert suspended.questions["q"] is second
-        again = await suspended.resume(Call("tools/call", "t", {}, answers={"q": Answer(result=b"late")}))
-        end = await suspended.resume(Call("tools/call", "t", {}, answers={"q": Answer(result=b"right")}))
-
-    assert (asked.questions["q"], again.questions["q"]) == (first, second)
-    assert end.result == b"right"

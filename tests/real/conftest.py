@@ -1,4 +1,4 @@
-"""The gateway that the tests of a module share."""
+"""The gateway that tests of several modules share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.real.parts import Running, five, running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
     """One gateway in front of five real servers."""
     folder = tmp_path_factory.mktemp("gateway")

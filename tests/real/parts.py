@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,11 +17,10 @@ import mcp
 import mcp_types as types
 import psutil
 
-from tests.harness import OLD_PYTHON, ModernCaller, trunkline_up
+from tests.harness import NODE, OLD_PYTHON, ModernCaller, trunkline_up
 
 TOOLS = Path(__file__).parents[2] / ".tools"
 PACKAGES = TOOLS / "node_modules" / "@modelcontextprotocol"
-NODE = Path(sys.executable).with_name("node")
 INSPECTOR = TOOLS / "node_modules" / ".bin" / "mcp-inspector"
 OLD_CLIENT = Path(__file__).with_name("legacy_client.py")
 
@@ -53,7 +51,10 @@ class Running:
         fresh.replace(self.folder / "config.json")
 
     def processes(self) -> dict[str, int]:
-        """The processes of the servers by the last part of what they run, such as `server-memory`."""
+        """The processes of the servers by the last part of what they run, such as `server-memory`.
+
+        The first of each: a second one may be asked for a while what it offers callers that can be asked.
+        """
         found: dict[str, int] = {}
         for child in self.process.children(recursive=True):
             try:
@@ -63,7 +64,7 @@ class Running:
             for word in words:
                 name = word.removesuffix("/dist/index.js").rpartition("/")[2]
                 if name.startswith(("server-", "mcp-server-")):
-                    found[name] = child.pid
+                    found.setdefault(name, child.pid)
         return found
 
 

@@ -150,7 +150,9 @@ def test_a_chain_goes_on_across_processes_and_files_and_none_of_them_can_be_take
 
 def test_a_hash_that_was_kept_elsewhere_shows_that_the_whole_chain_was_made_anew(tmp_path: Path) -> None:
     chain(tmp_path / "one", 3).close()
-    chain(tmp_path / "two", 3).close()
+    anew = chain(tmp_path / "two", 3)
+    anew.add("change", {"path": "/api/v1/users/another"})
+    anew.close()
     kept = verify(tmp_path / "one").hash
 
     assert verify(tmp_path / "one", expected=kept).problem == ""
@@ -266,6 +268,24 @@ async def asked_and_told_no(at: Till) -> None:
     async with caller.stream("tools/call", {"name": "pay", "arguments": {"account": "rent"}}) as stream:
         await caller.answer((await stream.next())["id"], {"action": "decline"})
         await stream.next()
+
+
+async def test_who_wanted_a_command_started_is_in_the_audit_whether_known_or_not(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    canary = tmp_path / "canary"
+    body = {"name": "evil", "command": "/bin/sh", "args": ["-c", f"touch {canary}"]}
+    async with house(tmp_path, http, audit=ON) as at:
+        base = at.opened.url.removesuffix("/mcp")
+        for token, scope, status in (("nonsense", "user", 401), (USERS["bob"], "user", 403), (ADMIN, "app", 403)):
+            headers, wanted = {"authorization": f"Bearer {token}"}, {**body, "scope": scope}
+            async with at.http.post(f"{base}/api/v1/servers", json=wanted, headers=headers) as answer:
+                assert answer.status == status, await answer.text()
+        told = [line for line in (await get(at, "/api/v1/audit"))["lines"] if line["kind"] == "refusal"]
+
+    assert [(line["path"], line["status"]) for line in told] == [("/api/v1/servers", code) for code in (403, 403, 401)]
+    assert [line.get("who", {}).get("user") for line in told] == [None, "bob", None]
+    assert not canary.exists()
 
 
 async def test_calls_questions_changes_refusals_and_processes_are_in_the_audit(

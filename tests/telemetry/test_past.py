@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trunkline.storage.store import open_store, place_of
-from trunkline.telemetry.past import AT_ONCE, PastCalls, Wanted
+from trunkline.telemetry.past import AT_ONCE, CallFilter, PastCalls
 from trunkline.telemetry.record import CallRecord
 
 
@@ -23,7 +23,7 @@ async def test_of_a_flood_a_part_is_stored_at_a_time_and_all_of_it_when_somebody
 
         await past.store(store, AT_ONCE)
         stored = await store.fetch("SELECT COUNT(*) FROM calls")
-        found = await past.list(Wanted(), 10 * AT_ONCE, store)
+        found = await past.list(CallFilter(), 10 * AT_ONCE, store)
 
     assert stored[0][0] == AT_ONCE
     assert len(found) == 2 * AT_ONCE
@@ -35,6 +35,6 @@ async def test_what_waits_is_never_more_than_what_is_kept(tmp_path: Path) -> Non
         past.keep_all()
         past.read(records(0, 1000))
 
-        found = await past.list(Wanted(), 1000, store)
+        found = await past.list(CallFilter(), 1000, store)
 
     assert [int(one.id, 16) for one in found] == list(range(999, 849, -1))

@@ -11,7 +11,8 @@ import aiohttp
 from tests.call.stages.till import able, answer, marked, teller, till
 from tests.harness import make_config, until
 from trunkline.hub import Hub, open_hub
-from trunkline.telemetry.record import CallRecord
+from trunkline.model import Call, Reply
+from trunkline.telemetry.record import CallRecord, Records
 
 Json = dict[str, Any]
 RENT: Json = {"account": "rent"}
@@ -93,6 +94,22 @@ async def test_a_question_parts_a_call_in_two_records_and_a_no_is_a_refusal(
 
     assert (first.outcome, second.outcome) == ("asked", "refused")
     assert second.path[0][0] == "resumed"
+
+
+async def test_a_call_keeps_its_id_and_time_when_somebody_sets_the_clock_meanwhile() -> None:
+    now, told = [1000.0], list[CallRecord]()
+    records = Records(clock=lambda: now[0], timer=lambda: 5.0)
+    records.readers = (told.extend,)
+    running = records.begin(Call("tools/call", "look", {}))
+    (live,) = records.running()
+    now[0] = 5000.0
+    records.end(running, Reply(result=b"{}"), None)
+    records.drain()
+    records.end(records.begin(Call("tools/call", "look", {})), Reply(result=b"{}"), None)
+    records.drain()
+
+    assert [one.time for one in told] == [1000.0, 5000.0]
+    assert told[0].id == live.id < told[1].id
 
 
 async def test_a_hub_of_a_program_makes_no_records_that_nobody_reads(tmp_path: Path) -> None:

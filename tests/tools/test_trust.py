@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trunkline.tools.trust.definition import Definition, Pin, diff, pin_of
+from trunkline.tools.trust.definition import Definition, Pin, describe, diff, pin_of
 from trunkline.tools.trust.lookalikes import Names, mixes_scripts, plain_name, skeleton
 from trunkline.tools.trust.poisoning import hidden_characters, instructions, poisoning
 
@@ -103,19 +103,32 @@ def test_letters_of_two_alphabets_in_one_word_are_mixed_and_in_two_words_not() -
 
 def test_a_name_that_is_given_up_is_nobodys_any_more() -> None:
     names = Names()
-    names.put("mail", ["send_email"])
+    list(names.put("mail", ["send_email"]))
     assert names.like("evil", "send_emai1") == ("send_email", "mail")
 
-    names.put("mail", [])
+    names.remove("mail")
 
     assert names.like("evil", "send_emai1") is None
+
+
+def test_names_are_taken_in_one_at_a_step_and_those_that_stay_are_not_dropped_meanwhile() -> None:
+    names = Names()
+    many = [f"send_email_{n}" for n in range(100)]
+    assert len(list(names.put("mail", many))) == 100
+
+    again = names.put("mail", [*many[:50], "sendEmail-99"])
+
+    assert all(names.has("mail", many[7]) for _ in again)
+    assert names.has("mail", "send_email_99")
+    assert not names.has("mail", "send_email_98")
+    assert names.others("evil", "send_email_98") == []
 
 
 def test_a_users_own_tools_are_held_against_everybodys_and_not_the_other_way_round() -> None:
     shared = Names()
     own = Names(shared)
-    shared.put("mail", ["send_email"])
-    own.put("ana/mine", ["pay_bill"])
+    list(shared.put("mail", ["send_email"]))
+    list(own.put("ana/mine", ["pay_bill"]))
 
     assert own.like("ana/mine", "send_emai1") == ("send_email", "mail")
     assert shared.like("mail", "pay_bi1l") is None
@@ -147,8 +160,16 @@ def test_of_real_tools_none_is_held() -> None:
             servers.setdefault(one["server"], []).append(Definition(json.dumps(said).encode()))
     names, signs = Names(), list[str]()
     for server, tools in servers.items():
-        names.put(server, [tool.name for tool in tools])
+        list(names.put(server, [tool.name for tool in tools]))
         signs += [f"{server} {tool.name}: {sign.words}" for tool in tools for sign in poisoning(tool, server, names)]
 
     assert sum(map(len, servers.values())) > 500
     assert signs == []
+
+
+def test_why_something_is_held_is_said_in_words() -> None:
+    assert (
+        describe((), ("description", "input_schema")) == "its description, input schema changed since it was agreed to"
+    )
+    assert describe((), ("added",)) == "it is new since its server was agreed to"
+    assert describe(()) == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 import pytest
@@ -27,6 +28,10 @@ from trunkline.tools.uri_templates import UriTemplate, matches
         ("db://{table}.json", "db://users.json", True),
         ("db://{table}.json", "db://users.xml", False),
         ("x://{a}-{b}", "x://1-2", True),
+        ("x://{a}.tar.gz", "x://a.b.tar.gz", True),
+        ("x://{a}{b}", "x://12", True),
+        ("x://{a}{b}", "x://1", False),
+        ("x://{a}b{+c}", "x://1b2/3b4", True),
         ("x://list{?page,size}", "x://list?page=1&size=2", True),
         ("x://list{?page}", "x://list", True),
         ("x://doc{#part}", "x://doc#top", True),
@@ -74,6 +79,15 @@ def test_any_template_and_address_are_judged(template: str, uri: str) -> None:
 
     if "{" not in template and "}" not in template:
         assert judged == (template == uri)
+
+
+@given(st.text("ab/", max_size=12), st.lists(st.sampled_from(["a", "b", "/", "ab", "{x}", "{+x}"]), max_size=6))
+def test_an_address_is_judged_as_a_search_of_all_ways_to_read_it_would(uri: str, pieces: list[str]) -> None:
+    whole = {"{x}": "[^/]+", "{+x}": ".*"}
+
+    judged = matches("".join(pieces), uri)
+
+    assert judged == bool(re.fullmatch("".join(whole.get(piece, piece) for piece in pieces), uri))
 
 
 @given(st.text(st.characters(exclude_characters="/{}"), min_size=1, max_size=30))
@@ -124,6 +138,9 @@ def test_what_cannot_be_told_apart_is_refused_at_once(wrong: str) -> None:
 
 @pytest.mark.timeout(10)
 def test_no_address_can_stall_the_server() -> None:
+    many = UriTemplate("x://" + "aba".join(f"{{+v{number}}}" for number in range(1000)))
+    assert many.match("x://" + "ab" * 30_000 + "c") is not None
+
     template = UriTemplate("x://" + "a".join(f"{{+v{number}}}" for number in range(25)))
 
     assert template.match("x://" + "a" * 7000 + "/b?") is not None
