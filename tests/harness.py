@@ -315,7 +315,7 @@ class EventReader:
         self.response = response
         self.last_id = ""
 
-    async def next(self, seconds: float = 5.0) -> dict[str, Any]:
+    async def next(self, seconds: float = 20.0) -> dict[str, Any]:
         """The next message; empty events are passed over."""
         async with asyncio.timeout(seconds):
             while True:
@@ -353,7 +353,7 @@ async def post(http: aiohttp.ClientSession, url: str, body: bytes, headers: dict
         return heard
 
 
-async def until(condition: Any, seconds: float = 5.0) -> None:
+async def until(condition: Any, seconds: float = 20.0) -> None:
     """Wait for something that becomes true by itself, looking often."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - what is waited for has no event

@@ -43,7 +43,7 @@ async def test_a_process_serves_its_callers_next_call_unless_the_last_one_failed
     tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:
     log = tmp_path / "log"
-    server = faulty("--era", "legacy", "--log", str(log), timeout=0.3)
+    server = faulty("--era", "legacy", "--log", str(log), timeout=2.0)
     async with gateway(tmp_path, {"one": server}) as opened:
         caller = ModernCaller(opened.url, http)
         for tool in ("echo", "echo", "hang", "echo"):

@@ -168,7 +168,7 @@ async def test_a_modern_server_that_answers_at_once_makes_a_task_that_is_over(
 async def test_a_caller_that_waits_too_long_is_told_that_the_task_goes_on(
     tmp_path: Path, http: aiohttp.ClientSession, server: str
 ) -> None:
-    async with gateway(tmp_path, {"one": stdio(server, max_timeout=0.2)}) as opened:
+    async with gateway(tmp_path, {"one": stdio(server, max_timeout=1.0)}) as opened:
         caller = Legacy(opened.url, http)
         id = await caller.begin(key="long")
         error = (await caller.about("result", id)).error
