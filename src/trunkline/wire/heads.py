@@ -53,6 +53,8 @@ class Heads(Generic[T]):
 
 def _without_date(head: bytes) -> bytes:
     at = head.find(_DATE) + len(_DATE)
-    if head[at - 8 : at] in _DATES and head.find(b"\r", at) == at + _DATE_SIZE:
-        return head[:at] + head[at + _DATE_SIZE :]
+    stop = at + _DATE_SIZE
+    # A parser refuses a line feed or another control character within a value: such a head it has to see.
+    if head[at - 8 : at] in _DATES and head.find(b"\r", at) == stop and head[at:stop].decode("latin-1").isprintable():
+        return head[:at] + head[stop:]
     return head
