@@ -61,6 +61,21 @@ async def test_an_unknown_session_is_404_and_a_missing_one_400(tmp_path: Path, h
     assert (status, notified) == (404, 404)
 
 
+async def test_a_caller_that_says_more_of_itself_than_is_worth_remembering_gets_no_session(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    async with gateway(tmp_path, {}) as opened:
+        refused: list[tuple[int, int]] = []
+        for capabilities, name in (({"experimental": {"x": "x" * 20_000}}, "a"), ({}, "x" * 70_000)):
+            params = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": name}}
+            heard = await LegacyCaller(opened.url, http).request("initialize", params)
+            refused.append((heard.status, heard.error["code"]))
+        sessions = len(opened.app.legacy.sessions)
+
+    assert refused == [(400, -32602)] * 2
+    assert sessions == 0
+
+
 async def test_session_ids_cannot_be_guessed(tmp_path: Path, http: aiohttp.ClientSession) -> None:
     async with gateway(tmp_path, {}) as opened:
         callers = [await LegacyCaller(opened.url, http).open() for _ in range(20)]

@@ -85,6 +85,22 @@ def test_long_metadata_is_read_like_short() -> None:
     assert len(found.client_info) > 10_000
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"clientCapabilities": {"experimental": {"x": "x" * 20_000}}},
+        {"clientInfo": {"name": "x" * 70_000}},
+        {"logLevel": "x" * 5_000},
+    ],
+    ids=["capabilities", "info", "level"],
+)
+def test_a_caller_that_says_more_of_itself_than_is_worth_remembering_is_refused(said: dict[str, Any]) -> None:
+    with pytest.raises(RefusedError) as refused:
+        meta.read_meta({"_meta": complete(**said)})
+
+    assert (refused.value.code, refused.value.status) == (-32602, 400)
+
+
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-29", "", "draft"])
 def test_a_version_that_we_do_not_speak_is_refused_with_those_that_we_do(version: str) -> None:
     with pytest.raises(RefusedError) as refused:

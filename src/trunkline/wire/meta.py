@@ -26,6 +26,9 @@ THREAD_MARK = THREAD.encode()
 
 _VERSION_MARK = VERSION.encode()
 
+MOST_CAPABILITIES, MOST_INFO = 16 * 2**10, 64 * 2**10
+"""Bytes in which callers say what they can do, and who they are (with icons): both are remembered for calls to come."""
+
 
 @dataclass(slots=True)
 class Meta:
@@ -48,7 +51,22 @@ def read_meta(params: Members) -> Meta:
     """Read what every modern request must carry."""
     text = params.get("_meta", b"")
     # A caller says the same of itself in every request, so it is mostly read already.
-    return _read_meta(text) if len(text) < 4096 else _read_meta.__wrapped__(text)
+    if len(text) < 4096:
+        return _read_meta(text)
+    own = _read_meta.__wrapped__(text)
+    check_sizes(own.capabilities, own.client_info)
+    if len(own.log_level) > 64:
+        raise RefusedError("`params._meta` has a log level that is none.", code=INVALID_PARAMS)
+    return own
+
+
+def check_sizes(capabilities: bytes, client_info: bytes) -> None:
+    """Refuse a caller that says more of itself than is worth remembering."""
+    if len(capabilities) > MOST_CAPABILITIES or len(client_info) > MOST_INFO:
+        raise RefusedError(
+            f"A caller's capabilities may take {MOST_CAPABILITIES} bytes, and what it says of itself {MOST_INFO}.",
+            code=INVALID_PARAMS,
+        )
 
 
 @lru_cache(maxsize=512)

@@ -34,7 +34,7 @@ from trunkline.wire.envelope import (
 from trunkline.wire.era import negotiate
 from trunkline.wire.headers import NAMED_BY
 from trunkline.wire.members import Members, is_object, read_members, write_members
-from trunkline.wire.meta import plain
+from trunkline.wire.meta import check_sizes, plain
 from trunkline.wire.questions import may_ask, not_asked
 from trunkline.wire.sse import write_event
 
@@ -111,11 +111,12 @@ class LegacyEdge:
 
     async def _initialize(self, message: Message, params: Members, request: Request) -> None:
         version = negotiate(read_string(params.get("protocolVersion", b"")))
-        capabilities = params.get("capabilities", b"{}")
+        capabilities, client_info = params.get("capabilities", b"{}"), params.get("clientInfo", b"")
+        check_sizes(capabilities, client_info)
         session = Session(
             version,
             capabilities if is_object(capabilities) else b"{}",
-            params.get("clientInfo", b""),
+            client_info,
             opened_by=request.scope,
             scope=await self._relay.in_thread(request.scope, request.thread) if request.thread else request.scope,
             replay=self._gateway.replay_events,
