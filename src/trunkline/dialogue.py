@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 
 class Listener(Protocol):
     """Where a call's notifications go, and how its caller is known."""
@@ -32,8 +34,7 @@ class Silent:
 SILENT = Silent()
 
 
-@dataclass(slots=True, unsafe_hash=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """What the protocol says of whoever sent a call; whose it is, its scope says."""
 
     modern: bool = True

@@ -10,6 +10,8 @@ from time import monotonic
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
 from trunkline.dialogue import PYTHON, SILENT, Answer, Ask, Caller, Listener, Parked, Question
 from trunkline.identity import EVERYONE, Scope, unit_name
 from trunkline.tool import DIRECT, NO_OPTIONS, PROGRAM, UNKNOWN, Annotations, ToolOptions
@@ -24,13 +26,12 @@ def _nothing() -> Mapping[Any, Any]:
     return NOTHING
 
 
-@dataclass(slots=True)
-class Reply:
+class Reply(msgspec.Struct):
     """How a call ended, or what it needs before it can go on."""
 
     result: bytes = b""
     error: bytes = b""
-    questions: Mapping[str, Question] = field(default_factory=_nothing)
+    questions: Mapping[str, Question] = NOTHING
     parked: Parked | None = None
     modern: bool = True
     """The era of the server that spoke, so that an edge knows whether to translate."""
@@ -44,8 +45,7 @@ class Reply:
     """The server answered that the tool itself failed."""
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):  # one is made for each request, and a dataclass of so many fields takes five times as long
     """One use of a tool, a prompt or a resource, on its way down the stages."""
 
     method: str
@@ -58,7 +58,7 @@ class Call:
     listener: Listener = SILENT
     timeout: float = 0.0
     """Seconds without a sign of life; 0 takes the server's own."""
-    headers: Mapping[bytes, bytes] = field(default_factory=_nothing)
+    headers: Mapping[bytes, bytes] = NOTHING
     """`Mcp-Param-*` headers, which a relay must pass on even when it does not know them."""
     sent_headers: Mapping[bytes, bytes] | None = None
     """The headers it came with, which must agree with the arguments that they repeat; `None` where none are due."""
@@ -69,7 +69,7 @@ class Call:
     raw_params: bytes = b""
     """The params exactly as sent, while nothing had to be changed in them."""
     parked: Parked | None = None
-    answers: Mapping[str, Answer] = field(default_factory=_nothing)
+    answers: Mapping[str, Answer] = NOTHING
     ask: Ask | None = None
     """Who answers questions while the call waits; without it they go to the edge, as part of the reply."""
     answer_here: Callable[[Any], Awaitable[Any]] | None = None
@@ -80,7 +80,7 @@ class Call:
     """Another server can take the call, so that a failed one need not be tried again."""
     with_tasks: bool = False
     """It goes on the connection where the tasks of its user live."""
-    token: bytes = field(default=b"", repr=False, compare=False)
+    token: bytes = b""
     """The issuer's token of the caller, for an exchange alone: it is never sent to a server, logged or kept."""
     whole: bool = False
     """Its caller is a program that reads the result itself, however large it is."""
@@ -99,6 +99,9 @@ class Call:
     traceparent: bytes = b""
     """What the HTTP request says of its trace; what the message says is in its `_meta`."""
     trace: Trace | None = None
+
+    def __repr__(self) -> str:
+        return f"Call({self.method!r}, {self.name!r})"  # what else it holds may be secret
 
     def note(self, what: str, how: str = "") -> None:
         """Say what a stage did; copies of a call have one list."""

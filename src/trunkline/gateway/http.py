@@ -239,9 +239,8 @@ class Connection(asyncio.Protocol):
         path = "/mcp" if self._url == b"/mcp" else self._url.partition(b"?")[0].decode("latin-1")
         body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         method = self._parser.get_method().decode("latin-1")
-        request = Request(self, method, unquote(path) if "%" in path else path, self._headers, body)
-        request.url = self._url
-        request.repeated = self._repeated
+        path = unquote(path) if "%" in path else path
+        request = Request(self, method, path, self._headers, body, self._url, repeated=self._repeated)
         self._parts = []
         if not self._parser.should_keep_alive() or self._server.draining:
             request.close_after()

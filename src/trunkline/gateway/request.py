@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Protocol
 
-from trunkline.identity import EVERYONE
-from trunkline.tenancy.people import ANYONE
+import msgspec
+
+from trunkline.identity import EVERYONE, Scope
+from trunkline.tenancy.people import ANYONE, Admission
 from trunkline.wire.headers import Said, read_said
 from trunkline.wire.heads import Heads
 
@@ -47,78 +49,60 @@ class Writer(Protocol):
         ...
 
 
-class Request:
+class Request(msgspec.Struct, eq=False):
     """One request, and the way to answer it."""
 
-    __slots__ = (
-        "_connection",
-        "_gone",
-        "_keep_alive",
-        "_said",
-        "_started",
-        "admission",
-        "answered",
-        "body",
-        "by_cookie",
-        "headers",
-        "lines",
-        "local",
-        "method",
-        "path",
-        "patience",
-        "repeated",
-        "scope",
-        "task",
-        "thread",
-        "url",
-    )
+    connection: Writer
+    method: str
+    path: str
+    headers: Mapping[bytes, bytes]
+    """What was sent beside it; never changed, as equal heads share them."""
+    body: bytes
+    url: bytes = b""
+    """What was asked for, as it was sent."""
+    known: Said | None = None
+    """What its headers say of its body, once that was read."""
+    repeated: bytes = b""
+    """A header that must not occur twice, but did."""
+    thread: str = ""
+    """The thread that the caller names."""
+    scope: Scope = EVERYONE
+    """Whose request it is, once that is known."""
+    admission: Admission = ANYONE
+    """What let its caller in."""
+    by_cookie: bool = False
+    """Whether that is a cookie of the console."""
+    local: bool = False
+    """Whether a command of whoever runs the gateway sent it."""
+    patience: float = 0.0
+    """Seconds that such a command gives its call, which then wants a fresh answer."""
+    lines: bytes = b""
+    """Header lines that every answer to it has."""
+    answered: bool = False
+    task: asyncio.Task[None] | None = None
+    _keep_alive: bool = True
+    _started: bool = False
+    _gone: list[Callable[[], object]] = msgspec.field(default_factory=list[Callable[[], object]])
 
-    def __init__(self, connection: Writer, method: str, path: str, headers: Mapping[bytes, bytes], body: bytes) -> None:
-        self._connection = connection
-        self.method, self.path, self.body = method, path, body
-        self.headers = headers
-        """What was sent beside it; never changed, as equal heads share them."""
-        self.thread = ""
-        """The thread that the caller names."""
-        self.url = b""
-        """What was asked for, as it was sent."""
-        self.repeated = b""
-        """A header that must not occur twice, but did."""
-        self.scope = EVERYONE
-        """Whose request it is, once that is known."""
-        self.admission = ANYONE
-        """What let its caller in."""
-        self.by_cookie = False
-        """Whether that is a cookie of the console."""
-        self.local = False
-        """Whether a command of whoever runs the gateway sent it."""
-        self.patience = 0.0
-        """Seconds that such a command gives its call, which then wants a fresh answer."""
-        self.lines = b""
-        """Header lines that every answer to it has."""
-        self.answered = False
-        self.task: asyncio.Task[None] | None = None
-        self._keep_alive = True
-        self._said: Said | None = None
-        self._started = False
-        self._gone: list[Callable[[], object]] = []
+    def __repr__(self) -> str:
+        return f"Request({self.method!r}, {self.path!r})"  # headers are secret
 
     @property
     def gone(self) -> bool:
         """Whether the caller hung up."""
-        return self._connection.closed
+        return self.connection.closed
 
     @property
     def peer(self) -> str:
         """The address that it came from."""
-        return self._connection.peer
+        return self.connection.peer
 
     @property
     def said(self) -> Said:
         """What its headers say of its body."""
-        if self._said is None:
-            self._said = read_said(self.headers)
-        return self._said
+        if self.known is None:
+            self.known = read_said(self.headers)
+        return self.known
 
     @property
     def token(self) -> bytes:
@@ -144,7 +128,7 @@ class Request:
 
     def answer(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
         """The whole answer, in one write."""
-        if self.answered or self._connection.closed:
+        if self.answered or self.connection.closed:
             return
         self.answered = True
         parts = [STATUS.get(status) or b"HTTP/1.1 %d Unknown\r\n" % status, self.lines]
@@ -153,36 +137,32 @@ class Request:
         if not self._keep_alive:
             parts.append(b"connection: close\r\n")
         parts += (b"content-length: %d\r\n\r\n" % len(body), b"" if self.method == "HEAD" else body)
-        self._connection.write(b"".join(parts))
+        self.connection.write(b"".join(parts))
 
     def begin(self, headers: Headers, status: int = 200) -> None:
         """Start an answer that comes in pieces."""
-        if self._started or self.answered or self._connection.closed:
+        if self._started or self.answered or self.connection.closed:
             return
         self._started = True
         parts = [STATUS.get(status) or b"HTTP/1.1 %d Unknown\r\n" % status, self.lines]
         for name, value in headers:
             parts += (name, b": ", value, b"\r\n")
         parts.append(b"transfer-encoding: chunked\r\n\r\n")
-        self._connection.write(b"".join(parts))
+        self.connection.write(b"".join(parts))
 
     async def write(self, piece: bytes) -> None:
         """One piece; waits while the caller is slow to read."""
-        if piece and not self.answered and not self._connection.closed:
-            self._connection.write(b"%x\r\n" % len(piece) + piece + b"\r\n")
-            await self._connection.writable()
+        if piece and not self.answered and not self.connection.closed:
+            self.connection.write(b"%x\r\n" % len(piece) + piece + b"\r\n")
+            await self.connection.writable()
 
     def end(self) -> None:
         """The answer is whole."""
-        if self._started and not self.answered and not self._connection.closed:
-            self._connection.write(b"0\r\n\r\n")
+        if self._started and not self.answered and not self.connection.closed:
+            self.connection.write(b"0\r\n\r\n")
         self.answered = True
 
     # For the connection.
-
-    def know(self, said: Said) -> None:
-        """What its headers say is known already."""
-        self._said = said
 
     @property
     def keeps_alive(self) -> bool:
@@ -212,10 +192,7 @@ class KnownHeads:
         if found is None:
             return None
         (path, url, headers, said), body = found
-        request = Request(connection, "POST", path, headers, body)
-        request.url = url
-        request.know(said)
-        return request
+        return Request(connection, "POST", path, headers, body, url, said)
 
     def learn(self, data: bytes, request: Request) -> None:
         """Remember the head of a request that the parser read; `data` begins with it."""

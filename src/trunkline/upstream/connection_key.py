@@ -19,7 +19,7 @@ Purpose = Literal["shared", "session", "caller", "lease", "tasks"]
 class ConnectionKey(NamedTuple):
     """Which connection a call takes; calls with equal keys share one."""
 
-    # A tuple, since one is made and looked up in every call.
+    # A tuple, since one is looked up in every call.
 
     server: str
     fingerprint: str
@@ -65,10 +65,10 @@ class ConnectionKeys:
         if modern is None:
             return ConnectionKey(spec.name, spec.fingerprint, user=own)
         if modern and (caller.modern or spec.era == "modern" or spec.fingerprint in self._modern_only):
-            return ConnectionKey(spec.name, spec.fingerprint, "modern", user=own)
+            return _shared(spec.name, spec.fingerprint, "modern", own)
         capabilities = askable(caller.capabilities)
         if capabilities == b"{}":
-            return ConnectionKey(spec.name, spec.fingerprint, "legacy", user=own)
+            return _shared(spec.name, spec.fingerprint, "legacy", own)
         # On a stream nothing tells which call a question belongs to, and roots are a session's: neither can be shared.
         # A legacy caller has its own session anyway, on which an HTTP server may also ask outside a call.
         session = "" if tasks else scope.session
@@ -105,6 +105,12 @@ class ConnectionKeys:
     def forget(self, key: ConnectionKey) -> None:
         """The server may be another version by now: it is asked anew."""
         self._modern.pop(key.fingerprint, None)
+
+
+@lru_cache(maxsize=4096)
+def _shared(server: str, fingerprint: str, era: str, user: str) -> ConnectionKey:
+    """The key of a connection that all calls share, or all of one user: most calls take one, so it is not made anew."""
+    return ConnectionKey(server, fingerprint, era, user=user)
 
 
 def owner_of_user(user: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from trunkline.errors import UpstreamError, UpstreamTimeoutError
 from trunkline.model import NOTHING, SILENT, Answer, Listener, Question, Reply
 
@@ -60,62 +62,48 @@ class Clock:
         del self._waiting[seconds]
 
 
-class Exchange:
+class Exchange(msgspec.Struct, eq=False):  # one is made for each call, and a class of so many fields takes long
     """A request that a server works on; it may be parked while somebody answers the server's questions."""
 
-    __slots__ = (
-        "_attended", "_clock", "_early", "_first_asked", "_future", "_gathering", "_last_sign", "_loop", "_started",
-        "_timer",
-        "abort", "asked", "background", "connection", "expired", "headers", "interrupt", "listener", "max_timeout",
-        "method", "name", "number", "params", "questions", "refused", "safe_to_repeat", "server", "timeout", "token",
-    )  # fmt: skip
+    server: str
+    method: str
+    params: bytes
+    name: str = ""
+    headers: Mapping[bytes, bytes] = NOTHING
+    listener: Listener = SILENT
+    timeout: float = 60.0
+    max_timeout: float = 600.0
+    safe_to_repeat: bool = False
+    token: bytes = b""
+    """The caller's progress token, to be put back into what the server reports."""
+    background: bool = False
+    """Our own doing, such as a health check: it neither makes a connection busy nor gets a call's messages."""
+    expired: UpstreamError | None = None
+    number: int = 0
+    questions: dict[str, Question] = msgspec.field(default_factory=dict[str, Question])
+    asked: dict[str, bytes] = msgspec.field(default_factory=dict[str, bytes])
+    """The server's own ids of the questions that are open."""
+    refused: tuple[Question, ...] = ()
+    """What the server was told that it cannot ask, and certainly wanted to ask for this call."""
+    abort: Callable[[UpstreamError], object] | None = None
+    """How the connection in charge ends the wait."""
+    interrupt: Callable[[AskedError], bool] | None = None
+    """How a wait elsewhere than in `outcome` is left for a while; says whether somebody waited."""
+    connection: object = None
+    """The connection that it was sent on, and on which alone it can be resumed."""
+    _future: asyncio.Future[Reply] | None = None
+    _early: Reply | UpstreamError | None = None
+    _loop: asyncio.AbstractEventLoop = msgspec.field(default_factory=asyncio.get_running_loop)
+    _last_sign: float = 0.0
+    _started: float = 0.0
+    _timer: asyncio.TimerHandle | None = None
+    _clock: tuple[Clock, float] | None = None
+    _attended: bool = False
+    _gathering: asyncio.TimerHandle | None = None
+    _first_asked: float = 0.0
 
-    def __init__(
-        self,
-        server: str,
-        method: str,
-        params: bytes,
-        *,
-        name: str = "",
-        headers: Mapping[bytes, bytes] = NOTHING,
-        listener: Listener = SILENT,
-        timeout: float = 60.0,
-        max_timeout: float = 600.0,
-        safe_to_repeat: bool = False,
-        token: bytes = b"",
-        background: bool = False,
-    ) -> None:
-        self.server, self.method, self.params, self.name = server, method, params, name
-        self.headers = headers
-        self.listener = listener
-        self.timeout, self.max_timeout = timeout, max_timeout
-        self.safe_to_repeat = safe_to_repeat
-        self.token = token
-        """The caller's progress token, to be put back into what the server reports."""
-        self.background = background
-        """Our own doing, such as a health check: it neither makes a connection busy nor gets a call's messages."""
-        self.expired: UpstreamError | None = None
-        self.number = 0
-        self.questions: dict[str, Question] = {}
-        self.asked: dict[str, bytes] = {}
-        """The server's own ids of the questions that are open."""
-        self.refused: tuple[Question, ...] = ()
-        """What the server was told that it cannot ask, and certainly wanted to ask for this call."""
-        self.abort: Callable[[UpstreamError], object] | None = None
-        """How the connection in charge ends the wait."""
-        self.interrupt: Callable[[AskedError], bool] | None = None
-        """How a wait elsewhere than in `outcome` is left for a while; says whether somebody waited."""
-        self.connection: object = None
-        """The connection that it was sent on, and on which alone it can be resumed."""
-        self._future: asyncio.Future[Reply] | None = None
-        self._early: Reply | UpstreamError | None = None
-        self._loop = asyncio.get_running_loop()
-        self._last_sign = self._started = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._clock: tuple[Clock, float] | None = None
-        self._attended = False
-        self._gathering: asyncio.TimerHandle | None = None
-        self._first_asked = 0.0
+    def __repr__(self) -> str:
+        return f"Exchange({self.server!r}, {self.method!r}, {self.name!r})"  # params may be secret
 
     def start_clock(self, clock: Clock | None = None) -> None:
         """Count from now; while parked the clock stands still."""

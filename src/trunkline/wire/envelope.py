@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import msgspec
 
@@ -19,8 +18,7 @@ INTERNAL_ERROR = -32603
 EMPTY: Members = {}
 
 
-@dataclass(slots=True)
-class Message:
+class Message(msgspec.Struct):
     """One JSON-RPC message; what it lacks is empty. A request has `method` and `id`, a response has no `method`."""
 
     id: bytes = b""

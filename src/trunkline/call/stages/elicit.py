@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, cast
+
+import msgspec
 
 from trunkline.call.stage import Handler
 from trunkline.call.suspended import Suspended
@@ -52,7 +53,7 @@ class ElicitStage:
                 raise
             if call.ask is not None:
                 return await self._sign_in(call, question, error, call_next)
-            own = dataclasses.replace(call)  # the caller's goes on changing with every answer it brings
+            own = msgspec.structs.replace(call)  # the caller's goes on changing with every answer it brings
             suspended = Suspended(own)
             own.ask = suspended.ask
             return await suspended.run(self._sign_in(own, question, error, call_next), self._tasks)
@@ -82,7 +83,7 @@ class ElicitStage:
                 if rounds == ROUNDS:
                     break
                 answers = _checked(reply.questions, await self._answers(call, reply))
-                reply = await call_next(dataclasses.replace(call, parked=reply.parked, answers=answers))
+                reply = await call_next(msgspec.structs.replace(call, parked=reply.parked, answers=answers))
                 continue
             asked = read_input_required(reply.result) if reply.modern else None
             if asked is None:
@@ -100,7 +101,7 @@ class ElicitStage:
                 return Reply(error=failed[0])
             given = {key: one.result or b'{"action":"cancel"}' for key, one in answers.items()}
             params = {**original, "inputResponses": write_members(given), **({"requestState": state} if state else {})}
-            reply = await call_next(dataclasses.replace(call, params=params, raw_params=b"", parked=None))
+            reply = await call_next(msgspec.structs.replace(call, params=params, raw_params=b"", parked=None))
         self._withdraw(reply.parked)
         raise TrunklineError(f"Server {call.server!r} asked more than {ROUNDS} times.")
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from trunkline.call.middleware.chain import ToolContext, ToolMiddleware, create_tool_middleware_chain
 from trunkline.call.stage import Handler
@@ -40,7 +41,7 @@ class MiddlewareStage:
         if not middleware:
             return call_next(call)
         call.note("middleware", f"{len(middleware)} around")
-        own = dataclasses.replace(call)  # the caller's goes on changing with every answer it brings
+        own = msgspec.structs.replace(call)  # the caller's goes on changing with every answer it brings
         run = _Run(own, call.entry, call_next, create_tool_middleware_chain(middleware), self._open_page)
         if call.ask is not None:
             return run()
@@ -94,7 +95,7 @@ class _Run:
         self._sent = True
         if params is not None and params != self._given:
             changed = {**self._call.params, "arguments": encode(params)}
-            sent = dataclasses.replace(self._call, params=changed, raw_params=b"", parked=None)
+            sent = msgspec.structs.replace(self._call, params=changed, raw_params=b"", parked=None)
         reply = await self._next(sent)
         if reply.error:
             said = decode_object(reply.error)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from trunkline import workers
 from trunkline.call.results import reading
@@ -95,7 +96,7 @@ class ResultsStage:
         call.note("results", f"kept aside {taken.size} bytes")
         self._savings.previewed(call.scope.profile, call.scope.user, taken.tokens, shown)
         # Others may have the same reply: equal calls share one.
-        return dataclasses.replace(reply, result=write_members({**outer, "result": shown}) if outer else shown)
+        return msgspec.structs.replace(reply, result=write_members({**outer, "result": shown}) if outer else shown)
 
     def _written(self, taken: Taken) -> dict[str, Document]:
         made: dict[str, Document] = {}

@@ -8,6 +8,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
 
+import msgspec
+
 from trunkline.balance.balancer import DEFAULT_HEALTH
 from trunkline.balance.groups import ServerWeight
 from trunkline.balance.health import HealthOptions
@@ -46,7 +48,7 @@ class RouteStage:
 
         async def attempt(server: str) -> Reply:
             call.note("route", server)
-            return _tell(await call_next(dataclasses.replace(call, server=server, elsewhere=True)), server)
+            return _tell(await call_next(msgspec.structs.replace(call, server=server, elsewhere=True)), server)
 
         whose = RouteContext(session_id=call.scope.session, user_id=call.scope.user, tenant=call.scope.app)
         return await router.run(_tool(call, by_category=bool(self.config.category_mapping)), whose, attempt)

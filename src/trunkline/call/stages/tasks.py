@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from trunkline.call.stage import Handler
 from trunkline.call.tasks import modern
@@ -153,7 +154,7 @@ class TaskStage:
         for number in list(held)[:PAGE]:
             params = {"taskId": encode(held[number].id)}
             try:
-                reply = await self._about(dataclasses.replace(call, method="tasks/get", params=params), call_next)
+                reply = await self._about(msgspec.structs.replace(call, method="tasks/get", params=params), call_next)
             except UpstreamError:
                 continue  # its server is away; it may come back
             except RefusedError:
@@ -217,7 +218,7 @@ async def _send(
     if caller.modern and not call.caller.modern:
         full = meta.stamp(full, meta.Meta(caller.version, caller.capabilities, caller.client_info))
     view = _view(call, task.server)
-    sent = dataclasses.replace(
+    sent = msgspec.structs.replace(
         call,
         method=method,
         name=task.own,
@@ -241,11 +242,11 @@ def _caller(call: Call, task: Task) -> Caller:
         if caller.modern:
             return caller
         capabilities = tasks.declaring(caller.capabilities)
-        return dataclasses.replace(
+        return msgspec.structs.replace(
             caller, modern=True, version=MODERN_VERSIONS[0], capabilities=capabilities, log_level=""
         )
     if not task.capabilities:
-        return dataclasses.replace(caller, modern=False, log_level="")
+        return msgspec.structs.replace(caller, modern=False, log_level="")
     return Caller(False, LATEST_LEGACY, task.capabilities.encode())
 
 
