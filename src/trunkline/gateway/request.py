@@ -7,7 +7,6 @@ import http
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Protocol
 
 import msgspec
@@ -82,7 +81,7 @@ class Request(msgspec.Struct, eq=False):
     task: asyncio.Task[None] | None = None
     _keep_alive: bool = True
     _started: bool = False
-    _gone: list[Callable[[], object]] = msgspec.field(default_factory=list[Callable[[], object]])
+    _gone: list[Callable[[], object]] = msgspec.field(default_factory=list)
 
     def __repr__(self) -> str:
         return f"Request({self.method!r}, {self.path!r})"  # headers are secret
@@ -200,4 +199,4 @@ class KnownHeads:
         if plain and request.method == "POST" and request.path.startswith("/mcp"):
             # How long its body was, another one does not say.
             kept = {name: value for name, value in request.headers.items() if name != b"content-length"}
-            self._heads.learn(data, (request.path, request.url, MappingProxyType(kept), request.said))
+            self._heads.learn(data, (request.path, request.url, kept, request.said))

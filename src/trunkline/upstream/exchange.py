@@ -80,8 +80,8 @@ class Exchange(msgspec.Struct, eq=False):  # one is made for each call, and a cl
     """Our own doing, such as a health check: it neither makes a connection busy nor gets a call's messages."""
     expired: UpstreamError | None = None
     number: int = 0
-    questions: dict[str, Question] = msgspec.field(default_factory=dict[str, Question])
-    asked: dict[str, bytes] = msgspec.field(default_factory=dict[str, bytes])
+    questions: dict[str, Question] = msgspec.field(default_factory=dict)
+    asked: dict[str, bytes] = msgspec.field(default_factory=dict)
     """The server's own ids of the questions that are open."""
     refused: tuple[Question, ...] = ()
     """What the server was told that it cannot ask, and certainly wanted to ask for this call."""

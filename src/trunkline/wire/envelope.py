@@ -137,7 +137,7 @@ def read_string(value: bytes) -> str:
     """A JSON string; empty when the value is absent or something else."""
     if value[:1] != b'"':
         return ""
-    if value.find(b"\\") < 0:
+    if b"\\" not in value:
         return value[1:-1].decode()
     try:
         return msgspec.json.decode(value, type=str)

@@ -29,32 +29,31 @@ class Heads(Generic[T]):
 
     def find(self, data: bytes) -> tuple[T, bytes] | None:
         """What is known of this message's head, and its body, which is as long as the head says."""
-        end = data.find(b"\r\n\r\n")
-        at = data.find(_LENGTH, 0, end) + len(_LENGTH)
-        stop = data.find(b"\r", at, end + 1)
-        known = self._known.get(_without_date(data[:at] + data[stop:end]))
-        if known is None or end < 0:
-            return None
-        length, body = data[at:stop], data[end + 4 :]
+        head, end, body = data.partition(b"\r\n\r\n")
+        before, mark, after = head.partition(_LENGTH)
+        length, stop, rest = after.partition(b"\r")
         if not length.isdigit() or len(length) > 15 or int(length) != len(body) or not body:
             return None
-        return known, body
+        known = self._known.get(_without_date(b"".join((before, mark, stop, rest))))
+        return (known, body) if known is not None and end else None
 
     def learn(self, data: bytes, known: T) -> None:
         """Remember what a parser made of the head of this message, if it is one that `find` can recognise."""
-        end = data.find(b"\r\n\r\n")
-        at = data.find(_LENGTH, 0, end) + len(_LENGTH)
-        stop = data.find(b"\r", at, end + 1)
-        if data[at - 18 : at] in _LENGTHS and 0 < end <= LONGEST and data[at:stop].isdigit():
+        head, end, _ = data.partition(b"\r\n\r\n")
+        before, mark, after = head.partition(_LENGTH)
+        length, stop, rest = after.partition(b"\r")
+        if (before[-11:] + mark) in _LENGTHS and end and len(head) <= LONGEST and length.isdigit():
             if len(self._known) >= self._most:
                 self._known.clear()
-            self._known[_without_date(data[:at] + data[stop:end])] = known
+            self._known[_without_date(b"".join((before, mark, stop, rest)))] = known
 
 
 def _without_date(head: bytes) -> bytes:
-    at = head.find(_DATE) + len(_DATE)
-    stop = at + _DATE_SIZE
+    if _DATE not in head:
+        return head
+    before, mark, after = head.partition(_DATE)
+    date, rest = after[:_DATE_SIZE], after[_DATE_SIZE:]
     # A parser refuses a line feed or another control character within a value: such a head it has to see.
-    if head[at - 8 : at] in _DATES and head.find(b"\r", at) == stop and head[at:stop].decode("latin-1").isprintable():
-        return head[:at] + head[stop:]
+    if (before[-3:] + mark) in _DATES and rest[:1] == b"" and date.decode("latin-1").isprintable():
+        return before + mark + rest
     return head

@@ -75,7 +75,7 @@ def read_answers(params: Members) -> dict[str, Answer]:
 
 def read_input_required(result: bytes) -> tuple[dict[str, Question], bytes] | None:
     """The questions of a modern server's result, and its state; `None` when it asks nothing."""
-    if result.find(b"input_required") < 0:
+    if b"input_required" not in result:
         return None
     members = read_members(result)
     if read_string(members.get("resultType", b"")) != "input_required":

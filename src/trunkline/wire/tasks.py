@@ -25,7 +25,7 @@ _STATE = ("taskId", "status", "statusMessage", "createdAt", "lastUpdatedAt", "tt
 
 def declares(capabilities: bytes) -> bool:
     """Whether a modern caller knows tasks."""
-    return capabilities.find(_DECLARED) >= 0
+    return _DECLARED in capabilities
 
 
 @lru_cache(maxsize=256)

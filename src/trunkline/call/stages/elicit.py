@@ -40,7 +40,7 @@ class ElicitStage:
     def __call__(self, call: Call, call_next: Handler) -> Awaitable[Reply]:
         capabilities = call.caller.capabilities
         # A name can be spelt with escapes, so that bytes alone decide only when there are none.
-        if call.ask is None and capabilities.find(b"elicitation") < 0 and capabilities.find(b"\\") < 0:
+        if call.ask is None and b"elicitation" not in capabilities and b"\\" not in capabilities:
             return call_next(call)  # nobody can be asked anything
         return self._passed(call, call_next)
 

@@ -128,7 +128,7 @@ def _may_repeat(error: UpstreamError, call: Call, repeatable: bool) -> bool:
 
 
 def _says_error(result: bytes) -> bool:
-    return result.find(b'"isError"') >= 0 and read_members(result).get("isError") == b"true"
+    return b'"isError"' in result and read_members(result).get("isError") == b"true"
 
 
 def _tool(call: Call) -> str:
@@ -148,7 +148,7 @@ def _exchange(call: Call, spec: ServerSpec, connection: Connection, repeatable: 
                 connection.introduction.version, capabilities, call.caller.client_info, call.caller.log_level
             )
             params, raw = meta.stamp(params, own), b""
-        elif call.caller.capabilities.find(b'"extensions"') >= 0 and not (call.snapshot and call.snapshot.bare):
+        elif b'"extensions"' in call.caller.capabilities and not (call.snapshot and call.snapshot.bare):
             params, raw = meta.with_capabilities(params, routable(call.caller.capabilities)), b""
         if call.entry is not None and call.entry.headers and not headers:
             headers = param_headers(dict(call.entry.headers), params.get("arguments", b""))

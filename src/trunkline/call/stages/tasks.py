@@ -50,7 +50,7 @@ class TaskStage:
     async def _watched(self, call: Call, call_next: Handler) -> Reply:
         """A call of a caller that knows tasks, which may become one."""
         reply = await call_next(call)
-        if reply.result.find(b'"taskId"') >= 0:
+        if b'"taskId"' in reply.result:
             self._became(call, reply)
         return reply
 
