@@ -57,7 +57,7 @@ class Callers:
 
     def knows(self, scope: Scope) -> bool:
         """Whether nothing has to be looked up before a caller is served."""
-        return not self._tenancy.is_open or not scope.user or self._tenants.is_here(scope.user)
+        return not scope.user or not self._tenancy.is_open or self._tenants.is_here(scope.user)
 
     async def welcome(self, scope: Scope, tool: str = "") -> None:
         """Look up what a caller has, and have it run; a call of a tool that is there waits for no server beside it."""
@@ -100,7 +100,8 @@ class Callers:
 
     def view_for(self, scope: Scope, caller: Caller) -> View:
         """What one caller has: as all like it have it, but for what servers show to this caller alone."""
-        return self._own_lists.view(scope, caller, self._config()) or self.view(scope)
+        own = self._own_lists.view(scope, caller, self._config()) if self._own_lists.anybodys else None
+        return own or self._views.of(scope, self._registry.snapshot)
 
     async def listed_for(self, scope: Scope, caller: Caller, kind: Kind) -> View:
         """What a list shows one caller, after what it did on connections of its own."""

@@ -9,7 +9,7 @@ from typing import Any
 from trunkline.callers import Callers
 from trunkline.config.options import Config, SearchStrategy
 from trunkline.control.search import Found, ToolSearch
-from trunkline.identity import Scope
+from trunkline.identity import EVERYONE, Scope
 from trunkline.model import Call, Snapshot
 from trunkline.tasks import Tasks
 from trunkline.upstream.connection_key import can_be_asked
@@ -42,8 +42,9 @@ class Finding:
         while True:
             self._news.clear()
             snapshot = self._newest()
-            profiles = ("", *self._config().profiles)
-            if any(self._callers.view(Scope(profile=profile)).searching for profile in profiles):
+            # Callers of no profile are `EVERYONE` itself: what is found by one object is not compared with another.
+            scopes = (EVERYONE, *(Scope(profile=profile) for profile in self._config().profiles))
+            if any(self._callers.view(scope).searching for scope in scopes):
                 await self._search.prepare(snapshot)
             await self._news.wait()
 

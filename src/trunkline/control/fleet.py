@@ -150,6 +150,6 @@ class Fleet:
 
     def report(self, server: str, error: UpstreamError | None) -> None:
         """A call of a server was answered, or could not be made."""
-        found = self.supervisor(server)
+        found = self._watched.get(server)
         if found is not None:
-            found.report(error)
+            found[0].report(error)

@@ -57,9 +57,14 @@ class OwnLists:
         self._made_of: Snapshot | None = None
         self._varying: tuple[Snapshot | None, tuple[str, ...]] = None, ()
 
+    @property
+    def anybodys(self) -> bool:
+        """Whether there is any such list."""
+        return bool(self._own or self._by_set)
+
     def view(self, scope: Scope, caller: Caller, config: Config) -> View | None:
         """What this caller has, if it is something else than all callers of its profile have."""
-        if not self._own and not self._by_set:
+        if not self.anybodys:
             return None
         owner, user = owner_of(scope, caller), owner_of_user(scope.user) if scope.user else ""
         if not owner and user not in self._own:

@@ -175,7 +175,7 @@ class App:
             self._guard.check(request, same_origin=request.path.startswith(_PAGES))
             if self._cors is not None and self._is_preflight(request, self._cors):
                 return
-            answering = self._place(request.path)(request)
+            answering = (self.places.get(request.path) or self._place(request.path))(request)
             if answering is not None:
                 await answering
         except TokenRefusedError as error:
@@ -218,12 +218,10 @@ class App:
         }
 
     def _place(self, path: str) -> Place:
-        if path not in self.places:
-            path = next((start for start in self.places if start[1:].endswith("/") and path.startswith(start)), path)
-        found = self.places.get(path)
+        found = next((start for start in self.places if start[1:].endswith("/") and path.startswith(start)), None)
         if found is None:
             raise _nothing()
-        return found
+        return self.places[found]
 
     def drain(self) -> None:
         """Take no new requests, and end the streams that never end by themselves."""
@@ -326,7 +324,9 @@ class App:
         if self.draining:
             request.answer(503, b"", [(b"retry-after", b"1")])
             return
-        request.thread = request.headers.get(THREAD_HEADER, b"").decode("latin-1")
+        thread = request.headers.get(THREAD_HEADER)
+        if thread:
+            request.thread = thread.decode("latin-1")
         if request.path != "/mcp":
             request.scope = self._at_profile(request)
         if not self._relay.knows(request.scope):

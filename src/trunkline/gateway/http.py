@@ -294,7 +294,8 @@ class Connection(asyncio.Protocol):
     def _start(self, request: Request) -> None:
         self.receiving = False
         self._current = request
-        request.task = self._server.run(self._answer(request))
+        task = request.task = asyncio.Task(self._answer(request), loop=self._server.loop, name="request")
+        self._server.running.add(task)
 
     async def _answer(self, request: Request) -> None:
         try:
@@ -303,7 +304,8 @@ class Connection(asyncio.Protocol):
             self._finished(request)
 
     def _finished(self, request: Request) -> None:
-        self._server.ended(request.task)
+        if request.task is not None:
+            self._server.running.discard(request.task)
         self._current = None
         if self.closed:
             return
@@ -362,12 +364,13 @@ class Server:
         """The oldest first."""
         self.unread: set[Connection] = set()
         """Those whose peer does not read as fast as it is sent to."""
-        self._running: set[asyncio.Task[Any]] = set()
-        self._loop = asyncio.get_running_loop()
+        self.running: set[asyncio.Task[None]] = set()
+        """Requests that are answered."""
+        self.loop = asyncio.get_running_loop()
 
     async def serve(self, listening: socket.socket, stop: asyncio.Event) -> None:
         """Serve until `stop`, then let what is under way finish."""
-        server = await self._loop.create_server(lambda: Connection(self), sock=listening, backlog=2048)
+        server = await self.loop.create_server(lambda: Connection(self), sock=listening, backlog=2048)
         try:
             while not stop.is_set():
                 self._sweep()
@@ -397,17 +400,7 @@ class Server:
 
     def let_linger(self, connection: Connection) -> None:
         """Close a connection once its peer had time to read why it was refused."""
-        self._loop.call_later(LINGER, connection.close)
-
-    def run(self, answering: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Answer a request in a task of its own."""
-        task = asyncio.Task(answering, loop=self._loop, name="request")
-        self._running.add(task)
-        return task
-
-    def ended(self, task: asyncio.Task[None] | None) -> None:
-        """A request was answered."""
-        self._running.discard(task)
+        self.loop.call_later(LINGER, connection.close)
 
     def _sweep(self) -> None:
         """Close connections whose request does not come, or comes too slowly."""
@@ -439,11 +432,11 @@ class Server:
         for connection in list(self._connections):
             if not connection.busy:
                 connection.close()
-        if self._running:
-            await asyncio.wait(list(self._running), timeout=self._gateway.drain)
-        for task in list(self._running):
+        if self.running:
+            await asyncio.wait(list(self.running), timeout=self._gateway.drain)
+        for task in list(self.running):
             task.cancel()
-        if self._running:
-            await asyncio.wait(list(self._running), timeout=2.0)
+        if self.running:
+            await asyncio.wait(list(self.running), timeout=2.0)
         for connection in list(self._connections):
             connection.abort()

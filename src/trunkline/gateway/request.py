@@ -81,7 +81,7 @@ class Request(msgspec.Struct, eq=False):
     task: asyncio.Task[None] | None = None
     _keep_alive: bool = True
     _started: bool = False
-    _gone: list[Callable[[], object]] = msgspec.field(default_factory=list)
+    _gone: list[Callable[[], object]] = []
 
     def __repr__(self) -> str:
         return f"Request({self.method!r}, {self.path!r})"  # headers are secret

@@ -24,7 +24,8 @@ class Address:
         self._spec, self._client = spec, client
         self.authorization = authorization
         self._origin, self._target = split_url(spec.url)
-        self._pool = client.pool_of(self._origin)
+        self.pool = client.pool_of(self._origin)
+        """The connections that were used before."""
         self._redirects = 0
         self.session = b""
         self.speak("")
@@ -60,10 +61,6 @@ class Address:
                 lines += (name, b": ", value, b"\r\n")
         lines += (b"content-length: %d\r\n\r\n" % len(body), body)
         return b"".join(lines)
-
-    def send_at_once(self, request: bytes) -> Response | None:
-        """Send a whole request on a connection that had been used before, if there is one."""
-        return self._pool.send(request, self._spec.answer_limit)
 
     async def send(self, request: bytes, *, timeout: float) -> tuple[Response, bool]:
         """Send a whole request; the flag tells whether its connection had been used before."""

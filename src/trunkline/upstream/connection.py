@@ -148,7 +148,7 @@ def checked_reply(exchange: Exchange, result: bytes, error: bytes, *, modern: bo
         if not _is_error(error):
             error = error_object(-32603, f"Server {exchange.server!r} sent an error that is none.")
         return Reply(error=error, modern=modern, refused=exchange.refused)
-    if not is_object(result):
+    if result[:1] != b"{":
         raise ProtocolError(f"Server {exchange.server!r} answered {exchange.method} with something that is no result.")
     return Reply(result, questions=NOTHING, modern=modern)
 

@@ -80,8 +80,8 @@ class Exchange(msgspec.Struct, eq=False):  # one is made for each call, and a cl
     """Our own doing, such as a health check: it neither makes a connection busy nor gets a call's messages."""
     expired: UpstreamError | None = None
     number: int = 0
-    questions: dict[str, Question] = msgspec.field(default_factory=dict)
-    asked: dict[str, bytes] = msgspec.field(default_factory=dict)
+    questions: dict[str, Question] = {}
+    asked: dict[str, bytes] = {}
     """The server's own ids of the questions that are open."""
     refused: tuple[Question, ...] = ()
     """What the server was told that it cannot ask, and certainly wanted to ask for this call."""
@@ -89,6 +89,8 @@ class Exchange(msgspec.Struct, eq=False):  # one is made for each call, and a cl
     """How the connection in charge ends the wait."""
     interrupt: Callable[[AskedError], bool] | None = None
     """How a wait elsewhere than in `outcome` is left for a while; says whether somebody waited."""
+    credential: bytes = b""
+    """The header lines of the credential that it was sent with."""
     connection: object = None
     """The connection that it was sent on, and on which alone it can be resumed."""
     _future: asyncio.Future[Reply] | None = None

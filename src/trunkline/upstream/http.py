@@ -36,6 +36,7 @@ from trunkline.wire.sse import TooLongError
 SIDE_TIMEOUT = 10.0
 """Seconds for a message that nobody waits for: a notification, an answer to a question, a farewell."""
 LONGEST_POLL = 30.0
+_REFUSED = (401, 403)
 MOST_ANSWERS = 200
 """Answers of ours to one server that may be under way at once."""
 
@@ -100,7 +101,10 @@ class HttpConnection:
         exchange.start_clock(self._clock)
         settled = False
         try:
-            response = await self._post(exchange, write_request(b"%d" % self._count, exchange.method, exchange.params))
+            body = write_request(b"%d" % self._count, exchange.method, exchange.params)
+            response = await self._post(exchange, body)
+            if response.status in _REFUSED:
+                response = await self._post_authorized(exchange, body, response)
             if response.streams and response.status == 200:
                 reply = await self._follow(exchange, response)
             else:
@@ -204,26 +208,32 @@ class HttpConnection:
             raise ProtocolError(f"Server {self.spec.name!r} answered another request than {exchange.method}.")
         return checked_reply(exchange, message.result, message.error, modern=self.introduction.modern)
 
-    async def _post(self, exchange: Exchange, body: bytes) -> Response:
+    def _post(self, exchange: Exchange, body: bytes) -> Coroutine[Any, Any, Response]:
+        """Send it, with the credential if that is at hand; the answer may be that another one is wanted."""
         address, authorization = self._address, self._address.authorization
         lines = b"" if authorization is None else authorization.headers("POST", address.url)
-        refused: tuple[Response, bytes] | None = None
-        if lines is not None:  # the usual call is spared what follows
-            response = await self._post_once(exchange, address.post_bytes(exchange, body, lines))
-            if authorization is None or not is_challenge(response):
-                return response
-            refused = response, lines
+        if lines is None:
+            return self._post_authorized(exchange, body, None)
+        exchange.credential = lines
+        return self._post_once(exchange, address.post_bytes(exchange, body, lines))
+
+    async def _post_authorized(self, exchange: Exchange, body: bytes, refused: Response | None) -> Response:
+        """Send it with a credential that must be fetched, or again where the server `refused` the one it came with."""
+        address, authorization = self._address, self._address.authorization
+        if refused is not None and (authorization is None or not is_challenge(refused)):
+            return refused
 
         async def send(credential: bytes) -> Response:
             if exchange.expired is not None:
                 raise exchange.expired
             return await self._post_once(exchange, address.post_bytes(exchange, body, credential))
 
-        return await authorized(authorization, "POST", address.url, send, timeout=exchange.timeout, refused=refused)
+        known = (refused, exchange.credential) if refused is not None else None
+        return await authorized(authorization, "POST", address.url, send, timeout=exchange.timeout, refused=known)
 
     async def _post_once(self, exchange: Exchange, request: bytes) -> Response:
         for attempt in range(2):
-            response = self._address.send_at_once(request)
+            response = self._address.pool.send(request, self.spec.answer_limit)
             used = response is not None
             try:
                 if response is None:
@@ -261,7 +271,9 @@ class HttpConnection:
     async def _post_own(self, exchange: Exchange) -> Response:
         self._count += 1
         exchange.number = self._count
-        return await self._post(exchange, write_request(b"%d" % exchange.number, exchange.method, exchange.params))
+        body = write_request(b"%d" % exchange.number, exchange.method, exchange.params)
+        response = await self._post(exchange, body)
+        return await self._post_authorized(exchange, body, response) if response.status in _REFUSED else response
 
     # Receiving.
 

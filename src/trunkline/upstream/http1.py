@@ -66,12 +66,12 @@ class Response:
         """The media type, without parameters."""
         return self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
 
-    async def ready(self) -> None:
+    def ready(self) -> Awaitable[None]:
         """Wait for a stream's headers, or for the whole of any other answer."""
-        while not self.complete and not self.streams:
-            await self._more()
-        if self._error is not None and not self.complete:
-            raise self._error
+        waiter = self._more()
+        if self.complete or self.streams:
+            waiter.set_result(None)
+        return waiter
 
     def body(self) -> bytes:
         """All of a complete answer."""
@@ -96,7 +96,8 @@ class Response:
         if self.complete or self._error is not None:
             return
         self._error = error
-        self._wake()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(error)
         self._connection.drop()
 
     def interrupt(self, reason: Exception) -> bool:
@@ -138,13 +139,15 @@ class Response:
 
     def finish(self) -> None:
         self.complete = True
-        self._wake()
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def _more(self) -> asyncio.Future[None]:
         if self._error is not None:
             raise self._error
-        self._waiter = asyncio.get_running_loop().create_future()
-        return self._waiter
+        waiter = self._waiter = self._connection.loop.create_future()
+        return waiter
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -165,8 +168,9 @@ class _Connection(asyncio.Protocol):
         """Bytes of the head, or of what is around the body's pieces, since it began."""
         self._chunks = 0
         self._interim = False
-        self._paused = False
+        self.paused = False
         self._poll = select.poll()
+        self.loop = asyncio.get_running_loop()
         self._whole = b""  # what came first of an answer
         self.closed = False
         self.idle_since = 0.0
@@ -196,13 +200,13 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     def pause(self) -> None:
-        if not self._paused and self._transport is not None and not self.closed:
-            self._paused = True
+        if not self.paused and self._transport is not None and not self.closed:
+            self.paused = True
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        if self._paused and self._transport is not None and not self.closed:
-            self._paused = False
+        if self.paused and self._transport is not None and not self.closed:
+            self.paused = False
             self._transport.resume_reading()
 
     # asyncio.Protocol
@@ -341,7 +345,8 @@ class ConnectionPool:
         return None
 
     def give_back(self, connection: _Connection) -> None:
-        connection.resume()
+        if connection.paused:
+            connection.resume()
         connection.idle_since = time.monotonic()
         self._idle.append(connection)
         if self._sweep is None:

@@ -83,7 +83,7 @@ def _read_request(text: bytes) -> Message | None:
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         return None
     id, method, params = bytes(found.id), found.method, bytes(found.params)
-    if found.jsonrpc != "2.0" or not method or params[:1] != b"{" or not _is_id(id):
+    if found.jsonrpc != "2.0" or not method or params[:1] != b"{" or not (id.isdigit() or _is_id(id)):
         return None
     # Without spaces, a request is exactly as long as its members: there is no room for a second copy of one.
     # With spaces, in Python's style and order, it is compared letter by letter.

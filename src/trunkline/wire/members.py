@@ -47,7 +47,7 @@ def read_unambiguous(text: bytes) -> Members:
     else:
         if len(found) > MOST_MEMBERS:
             raise RefusedError(f"More than {MOST_MEMBERS} names in one JSON object.", code=-32600)
-        members = {name: bytes(value) for name, value in found.items()}
+        members = dict(zip(found, map(bytes, found.values()), strict=True))
         once = len(members) if _plainly_unique(members, text) or _named_once(members, text) else -1
     if once != len(members):
         raise RefusedError("A name occurs twice in one JSON object.", code=-32600)
@@ -130,11 +130,10 @@ def encode_sorted(value: Any) -> bytes:
 
 
 def _plainly_unique(members: Members, text: bytes) -> bool:
-    first = next(iter(members), "")
-    if text[len(first) + 4 : len(first) + 5] != b" ":
-        # Written without spaces, an object is exactly as long as its distinct members: no room for a second copy.
-        around = 1 + 4 * len(members) if members else 2
-        return len(text) == around + len("".join(members).encode()) + sum(map(len, members.values()))
+    # What is left of the text beside its distinct members is too short for a second copy of any, an empty one even.
+    least = 1 + 4 * len(members) + len("".join(members).encode()) + sum(map(len, members.values()))
+    if members and len(text) - least < min(map(len, members)) + 5:
+        return True
     # Python's own style, compared letter by letter.
     pairs = [b'"' + name.encode() + b'": ' + value for name, value in members.items()]
     return b"{" + b", ".join(pairs) + b"}" == text

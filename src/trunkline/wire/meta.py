@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from trunkline.errors import RefusedError
 from trunkline.wire.envelope import INVALID_PARAMS, read_string
@@ -30,8 +31,7 @@ MOST_CAPABILITIES, MOST_INFO = 16 * 2**10, 64 * 2**10
 """Bytes in which callers say what they can do, and who they are (with icons): both are remembered for calls to come."""
 
 
-@dataclass(slots=True)
-class Meta:
+class Meta(msgspec.Struct, frozen=True, cache_hash=True):
     """A modern caller's own words about one request."""
 
     version: str

@@ -83,9 +83,9 @@ class Asking:
             if parked is None and not all(accepted(answer) for answer in answers.values()):
                 return Reply(error=error_object(-32603, "What the server wants opened was not opened."))
         reply = await (self._relay.resume(call, parked, answers) if parked is not None else self._relay.handle(call))
-        return await self._outcome(call, reply)
+        return await self.answer_of(call, reply)
 
-    async def _outcome(self, call: Call, reply: Reply) -> Reply:
+    async def answer_of(self, call: Call, reply: Reply) -> Reply:
         """What its caller is told: the reply, or what is asked, as far as the caller can be."""
         missing: list[Question] = []
         while reply.questions and reply.parked is not None:
@@ -133,7 +133,7 @@ class Asking:
     def _go_on(self, call: Call, parked: Parked, answers: Mapping[str, Answer]) -> asyncio.Task[Reply]:
         async def go_on() -> Reply:
             try:
-                return await self._outcome(call, await self._relay.resume(call, parked, answers))
+                return await self.answer_of(call, await self._relay.resume(call, parked, answers))
             except TrunklineError as error:  # nobody waits for it now; its caller hears of it when it comes back
                 return Reply(error=error_of(error, modern=True))
 
@@ -168,6 +168,11 @@ class Asking:
         entry = resolve(call, snapshot)
         view = snapshot.servers.get((entry.members or (entry.server,))[0] if entry is not None else snapshot.bare)
         return view is not None and view.introduction is not None and not view.introduction.modern
+
+
+def is_final(reply: Reply) -> bool:
+    """Whether a reply is its caller's answer as it is."""
+    return not (reply.error or reply.questions or b"input_required" in reply.result)
 
 
 _ADDRESS = Question("elicitation/create", b'{"mode":"url"}')
