@@ -100,8 +100,7 @@ class Callers:
 
     def view_for(self, scope: Scope, caller: Caller) -> View:
         """What one caller has: as all like it have it, but for what servers show to this caller alone."""
-        own = self._own_lists.view(scope, caller, self._config()) if self._own_lists.anybodys else None
-        return own or self._views.of(scope, self._registry.snapshot)
+        return self._own_lists.view(scope, caller, self._config) or self._views.of(scope, self._registry.snapshot)
 
     async def listed_for(self, scope: Scope, caller: Caller, kind: Kind) -> View:
         """What a list shows one caller, after what it did on connections of its own."""

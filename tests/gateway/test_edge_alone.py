@@ -23,6 +23,7 @@ from trunkline.model import Call, Caller, Kind, Question, Reply, Snapshot
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.tenancy.people import Admission
 from trunkline.wire.envelope import read_caller_message, read_params
+from trunkline.wire.headers import read_said
 
 VERSION = "2026-07-28"
 CAPABILITIES: dict[str, Any] = {}
@@ -149,7 +150,7 @@ def asked(
     said = {"mcp-protocol-version": VERSION, "mcp-method": method, **(named if params else {}), **headers}
     paper = Paper()
     lines = {name.replace("_", "-").encode(): value.encode() for name, value in said.items()}
-    return Request(paper, "POST", "/mcp", lines, json.dumps(body).encode()), paper
+    return Request(paper, "POST", "/mcp", lines, json.dumps(body).encode(), said=read_said(lines)), paper
 
 
 async def post(behind: Behind, request: Request) -> None:

@@ -10,6 +10,7 @@ import pytest
 from trunkline.gateway.request import JSON, KnownHeads, Request
 from trunkline.identity import EVERYONE
 from trunkline.tenancy.people import ANYONE, Admission
+from trunkline.wire.headers import read_said
 
 BEARER = {b"authorization": b"Bearer  abc "}
 
@@ -187,7 +188,7 @@ def message(*lines: bytes, method: bytes = b"POST", path: bytes = b"/mcp", body:
 
 def learn(heads: KnownHeads, data: bytes, method: str = "POST", path: str = "/mcp") -> None:
     headers = {b"host": b"h", b"mcp-method": b"tools/call", b"content-length": b"2"}
-    request = Request(Paper(), method, path, headers, b"{}")
+    request = Request(Paper(), method, path, headers, b"{}", said=read_said(headers))
     request.url = path.encode() + b"?q=1"
     heads.learn(data, request)
 

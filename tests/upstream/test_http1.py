@@ -308,7 +308,7 @@ async def test_nothing_is_left_of_a_body_that_was_read() -> None:
 async def test_whoever_waits_for_an_answer_is_woken_when_it_is_whole() -> None:
     line = Line()
     response = line.send()
-    waiting = asyncio.create_task(response.ready())
+    waiting = asyncio.ensure_future(response.ready())
     await asyncio.sleep(0)
     line.connection.data_received(OK[:-1])
     await asyncio.sleep(0)
@@ -322,7 +322,7 @@ async def test_whoever_waits_for_an_answer_is_woken_when_it_is_whole() -> None:
 async def test_a_stream_is_there_with_its_headers_and_read_piece_by_piece() -> None:
     line = Line()
     response = line.send()
-    waiting = asyncio.create_task(response.ready())
+    waiting = asyncio.ensure_future(response.ready())
     await asyncio.sleep(0)
     line.connection.data_received(STREAM)
     async with asyncio.timeout(5):
@@ -384,7 +384,7 @@ async def test_who_stops_reading_ends_the_connection_unless_the_answer_is_whole(
 async def test_a_failure_is_told_once_to_who_waits_and_to_who_comes_later() -> None:
     line = Line()
     response = line.send()
-    waiting = asyncio.create_task(response.ready())
+    waiting = asyncio.ensure_future(response.ready())
     await asyncio.sleep(0)
     response.fail(ProtocolError("first"))
     response.fail(ProtocolError("second"))
@@ -413,7 +413,7 @@ async def test_who_waits_can_be_called_away_and_wait_again() -> None:
     line = Line()
     response = line.send()
     assert response.interrupt(ValueError("nobody waits")) is False
-    waiting = asyncio.create_task(response.ready())
+    waiting = asyncio.ensure_future(response.ready())
     await asyncio.sleep(0)
     assert response.interrupt(ValueError("called away")) is True
     assert response.interrupt(ValueError("twice")) is False

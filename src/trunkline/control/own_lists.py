@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
 from trunkline.config.options import Config
@@ -57,14 +57,9 @@ class OwnLists:
         self._made_of: Snapshot | None = None
         self._varying: tuple[Snapshot | None, tuple[str, ...]] = None, ()
 
-    @property
-    def anybodys(self) -> bool:
-        """Whether there is any such list."""
-        return bool(self._own or self._by_set)
-
-    def view(self, scope: Scope, caller: Caller, config: Config) -> View | None:
+    def view(self, scope: Scope, caller: Caller, config: Callable[[], Config]) -> View | None:
         """What this caller has, if it is something else than all callers of its profile have."""
-        if not self.anybodys:
+        if not self._own and not self._by_set:
             return None
         owner, user = owner_of(scope, caller), owner_of_user(scope.user) if scope.user else ""
         if not owner and user not in self._own:
@@ -84,7 +79,7 @@ class OwnLists:
         if view is None:
             lists = {server: lists for server, (lists, _) in seen.items()} | signed | own
             trust = self._registry.trust
-            view = dataclasses.replace(self._views.make(scope, overlaid(base, lists, config, trust)), own=True)
+            view = dataclasses.replace(self._views.make(scope, overlaid(base, lists, config(), trust)), own=True)
             self._made[key] = view
             if len(self._made) > MOST_VIEWS:
                 self._made.popitem(last=False)

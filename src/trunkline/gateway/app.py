@@ -347,7 +347,7 @@ class App:
             params = read_params(message)
             if large:
                 await asyncio.sleep(0)
-            if THREAD_MARK in params.get("_meta", b""):
+            if params.get("_meta", b"").partition(THREAD_MARK)[1]:
                 request.thread, params = take_thread(params)
                 message.params = b""
             if request.admission.wider is not None and message.method == "tools/call":

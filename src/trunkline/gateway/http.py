@@ -21,6 +21,7 @@ import httptools  # type: ignore[import-untyped]
 from trunkline.config.options import GatewayConfig
 from trunkline.gateway.request import STATUS, KnownHeads, Request
 from trunkline.wire.envelope import error_object
+from trunkline.wire.headers import read_said
 
 log = logging.getLogger("trunkline")
 
@@ -240,7 +241,8 @@ class Connection(asyncio.Protocol):
         body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         method = self._parser.get_method().decode("latin-1")
         path = unquote(path) if "%" in path else path
-        request = Request(self, method, path, self._headers, body, self._url, repeated=self._repeated)
+        said = read_said(self._headers)
+        request = Request(self, method, path, self._headers, body, self._url, said, self._repeated)
         self._parts = []
         if not self._parser.should_keep_alive() or self._server.draining:
             request.close_after()

@@ -13,7 +13,7 @@ import msgspec
 
 from trunkline.identity import EVERYONE, Scope
 from trunkline.tenancy.people import ANYONE, Admission
-from trunkline.wire.headers import Said, read_said
+from trunkline.wire.headers import NOTHING_SAID, Said
 from trunkline.wire.heads import Heads
 
 Headers = list[tuple[bytes, bytes]]
@@ -59,8 +59,8 @@ class Request(msgspec.Struct, eq=False):
     body: bytes
     url: bytes = b""
     """What was asked for, as it was sent."""
-    known: Said | None = None
-    """What its headers say of its body, once that was read."""
+    said: Said = NOTHING_SAID
+    """What its headers say of its body."""
     repeated: bytes = b""
     """A header that must not occur twice, but did."""
     thread: str = ""
@@ -95,13 +95,6 @@ class Request(msgspec.Struct, eq=False):
     def peer(self) -> str:
         """The address that it came from."""
         return self.connection.peer
-
-    @property
-    def said(self) -> Said:
-        """What its headers say of its body."""
-        if self.known is None:
-            self.known = read_said(self.headers)
-        return self.known
 
     @property
     def token(self) -> bytes:

@@ -216,7 +216,7 @@ class Records:
         record.bytes_in = len(arguments)
         if running.trace is not None:
             record.trace, record.span = running.trace.id, running.trace
-        elif b"traceparent" in (about := call.params.get("_meta", b"")):
+        elif (about := call.params.get("_meta", b"")).partition(b"traceparent")[1]:
             record.trace = _trace(about)
         if running.seconds >= 0:
             record.seconds, record.path = running.seconds, running.notes or ()
@@ -351,7 +351,7 @@ def _outcome(reply: Reply) -> Outcome:
     if reply.failed:
         return "tool-error"
     if len(reply.result) <= LOOKED_AT:
-        if not reply.server and b'"isError"' in reply.result:
+        if not reply.server and reply.result.partition(b'"isError"')[1]:
             return _own_failure(reply.result)
         if read_input_required(reply.result) is not None:
             return "asked"

@@ -97,16 +97,13 @@ class Tallies:
     MOST_USERS = 1000
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+        self.now = self._clock = clock
+        """The time, to be given back to `count`."""
         self.since = clock()
         self.servers: dict[str, Tally] = {}
         self.tools: dict[tuple[str, str], Tally] = {}
         self._gone = Tally()
         self._users: dict[str, Tallies] = {}
-
-    def now(self) -> float:
-        """The time, to be given back to `count`."""
-        return self._clock()
 
     def count(self, server: str, tool: str, since: float, *, failed: bool, tool_error: bool, user: str = "") -> None:
         """A call to a server ended; `tool` is empty for what is no tool."""

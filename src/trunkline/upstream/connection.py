@@ -46,17 +46,14 @@ class Connection(Protocol):
 
     introduction: Introduction
     last_used: float
+    alive: bool
+    """Whether it can still carry requests."""
     log_level: str
     """The level of log messages that a legacy server was last asked for."""
 
     @property
     def busy(self) -> bool:
         """Whether a call is under way on it, or parked."""
-        ...
-
-    @property
-    def alive(self) -> bool:
-        """Whether it can still carry requests."""
         ...
 
     @property

@@ -60,6 +60,7 @@ class HttpConnection:
         self._clock = Clock()
         self._count = 0
         self._ended = ""
+        self.alive = True
         self._open: set[Exchange] = set()
         """Calls without an answer: waited for, or parked."""
         self._streams: dict[Exchange, EventStream] = {}
@@ -70,10 +71,6 @@ class HttpConnection:
         self._listening: asyncio.Task[None] | None = None
         self._posting: set[asyncio.Task[None]] = set()
         self._answering = 0
-
-    @property
-    def alive(self) -> bool:
-        return not self._ended
 
     @property
     def busy(self) -> bool:
@@ -422,7 +419,7 @@ class HttpConnection:
             pass  # nobody waits for it, and the next request will find out what is wrong
 
     def _end(self, why: str) -> None:
-        self._ended = why
+        self._ended, self.alive = why, False
         if self._listening is not None:
             self._listening.cancel()
 

@@ -10,8 +10,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import cache
+from typing import cast
 
 import httptools  # type: ignore[import-untyped]
+import msgspec
 
 from trunkline.errors import ProtocolError, UnreachableError, UpstreamError
 from trunkline.upstream.origin import Origin
@@ -39,27 +41,27 @@ class ClosedError(UpstreamError):
         self.untouched = untouched
 
 
-class Response:
+_no_parts = cast("Callable[[], deque[bytes]]", deque)
+
+
+class Response(msgspec.Struct, eq=False):
     """An answer as it arrives. Read it whole, or piece by piece; close it when you stop early."""
 
-    __slots__ = (
-        "_connection", "_error", "_parts", "_size", "_waiter",
-        "complete", "headers", "limit", "started", "status", "streams",
-    )  # fmt: skip
+    _connection: _Connection
+    limit: int
+    status: int = 0
+    headers: dict[bytes, bytes] = {}
+    started: bool = False
+    streams: bool = False
+    """Whether it is known to be a stream of events rather than one body."""
+    complete: bool = False
+    _parts: deque[bytes] = msgspec.field(default_factory=_no_parts)
+    _size: int = 0
+    _waiter: asyncio.Future[None] | None = None
+    _error: UpstreamError | None = None
 
-    def __init__(self, connection: _Connection, limit: int) -> None:
-        self._connection = connection
-        self.limit = limit
-        self._parts: deque[bytes] = deque()
-        self._size = 0
-        self._waiter: asyncio.Future[None] | None = None
-        self._error: UpstreamError | None = None
-        self.status = 0
-        self.headers: dict[bytes, bytes] = {}
-        self.started = False
-        self.streams = False
-        """Whether it is known to be a stream of events rather than one body."""
-        self.complete = False
+    def __repr__(self) -> str:
+        return f"Response({self.status})"  # what it says may be secret
 
     @property
     def content_type(self) -> bytes:

@@ -89,7 +89,8 @@ class Pool:
         key = self._keys.of(spec, scope, caller, tasks=tasks)
         if key.purpose == "lease" or (spec.lifecycle == "transient" and spec.kind == "stdio"):
             return None
-        return self.ready(key)
+        held = self._held.get(key)
+        return held.connection if held is not None and held.connection.alive else None
 
     async def take(self, spec: ServerSpec, scope: Scope, caller: Caller, *, tasks: bool = False) -> Connection:
         """A connection for one call: the shared one, or a fresh process for a `transient` server."""

@@ -59,12 +59,9 @@ class StreamConnection:
         self._open: dict[int, Exchange] = {}
         """Requests without an answer: waited for, or parked."""
         self._ended = ""
+        self.alive = True
         self._in_doubt_until = 0.0
         """Until then the server may go on with a call that was withdrawn."""
-
-    @property
-    def alive(self) -> bool:
-        return not self._ended
 
     @property
     def busy(self) -> bool:
@@ -187,7 +184,7 @@ class StreamConnection:
         """The stream is over: everyone who waits hears why."""
         if self._ended:
             return
-        self._ended = why
+        self._ended, self.alive = why, False
         for exchange in list(self._open.values()):
             exchange.settle(lost(self.spec, exchange, why))
         self._open.clear()

@@ -47,6 +47,9 @@ class Said(msgspec.Struct, frozen=True):
     is_json: bool
 
 
+NOTHING_SAID = Said(None, None, None, {}, False)
+
+
 def read_said(headers: Mapping[bytes, bytes]) -> Said:
     """Read the headers that repeat something of the body."""
     return Said(

@@ -49,11 +49,9 @@ class Heads(Generic[T]):
 
 
 def _without_date(head: bytes) -> bytes:
-    if _DATE not in head:
-        return head
     before, mark, after = head.partition(_DATE)
     date, rest = after[:_DATE_SIZE], after[_DATE_SIZE:]
     # A parser refuses a line feed or another control character within a value: such a head it has to see.
-    if (before[-3:] + mark) in _DATES and rest[:1] == b"" and date.decode("latin-1").isprintable():
+    if (before[-3:] + mark) in _DATES and rest[:1] == b"\r" and date.decode("latin-1").isprintable():
         return before + mark + rest
     return head

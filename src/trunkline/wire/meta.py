@@ -144,7 +144,7 @@ _ONLY_MODERN = frozenset(("resultType", "ttlMs", "cacheScope"))
 def progress_token(params: Members) -> bytes:
     """The token under which the caller wants to hear of progress; empty when it does not."""
     meta = params.get("_meta", b"")
-    if b'"progressToken"' not in meta and b"\\" not in meta:
+    if not (meta.partition(b'"progressToken"')[1] or meta.partition(b"\\")[1]):
         return b""
     return _members_of(meta).get(PROGRESS_TOKEN, b"")
 

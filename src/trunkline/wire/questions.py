@@ -75,7 +75,7 @@ def read_answers(params: Members) -> dict[str, Answer]:
 
 def read_input_required(result: bytes) -> tuple[dict[str, Question], bytes] | None:
     """The questions of a modern server's result, and its state; `None` when it asks nothing."""
-    if b"input_required" not in result:
+    if not result.partition(b"input_required")[1]:
         return None
     members = read_members(result)
     if read_string(members.get("resultType", b"")) != "input_required":

@@ -23,6 +23,7 @@ _RENAMED = {"ttl": "ttlMs", "pollInterval": "pollIntervalMs"}
 _STATE = ("taskId", "status", "statusMessage", "createdAt", "lastUpdatedAt", "ttl", "pollInterval")
 
 
+@lru_cache(maxsize=256)
 def declares(capabilities: bytes) -> bool:
     """Whether a modern caller knows tasks."""
     return _DECLARED in capabilities

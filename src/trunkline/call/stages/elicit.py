@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -38,9 +39,7 @@ class ElicitStage:
         self._withdraw, self._signed_in, self._tasks = withdraw, signed_in, tasks
 
     def __call__(self, call: Call, call_next: Handler) -> Awaitable[Reply]:
-        capabilities = call.caller.capabilities
-        # A name can be spelt with escapes, so that bytes alone decide only when there are none.
-        if call.ask is None and b"elicitation" not in capabilities and b"\\" not in capabilities:
+        if call.ask is None and not _names_elicitation(call.caller.capabilities):
             return call_next(call)  # nobody can be asked anything
         return self._passed(call, call_next)
 
@@ -122,6 +121,12 @@ class ElicitStage:
         answers: Mapping[str, Answer] = await call.ask(allowed) if allowed else {}
         call.note("elicit", f"{len(answers)} answered")
         return {**answers, **refused}
+
+
+@lru_cache(maxsize=256)
+def _names_elicitation(capabilities: bytes) -> bool:
+    # A name can be spelt with escapes, so that bytes alone decide only when there are none.
+    return b"elicitation" in capabilities or b"\\" in capabilities
 
 
 def _where_to_sign_in(call: Call, error: AuthorizationNeededError) -> Question:

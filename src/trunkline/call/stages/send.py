@@ -85,12 +85,13 @@ class SendStage:
 
     async def _once(self, call: Call, spec: ServerSpec, repeatable: bool) -> Reply:
         """Send the call, or give the parked one its answers."""
-        parked = cast("Exchange | None", call.parked)
+        parked = call.parked
         if parked is None:
             connection = self._pool.at_hand(spec, call.scope, call.caller, tasks=call.with_tasks)
             if connection is None:
                 connection = await self._pool.take(spec, call.scope, call.caller, tasks=call.with_tasks)
         else:
+            parked = cast("Exchange", parked)
             connection = cast("Connection", parked.connection)
             parked.listener = call.listener
         reply: Reply | None = None
@@ -128,7 +129,7 @@ def _may_repeat(error: UpstreamError, call: Call, repeatable: bool) -> bool:
 
 
 def _says_error(result: bytes) -> bool:
-    return b'"isError"' in result and read_members(result).get("isError") == b"true"
+    return result.partition(b'"isError"')[1] != b"" and read_members(result).get("isError") == b"true"
 
 
 def _tool(call: Call) -> str:
@@ -148,7 +149,7 @@ def _exchange(call: Call, spec: ServerSpec, connection: Connection, repeatable: 
                 connection.introduction.version, capabilities, call.caller.client_info, call.caller.log_level
             )
             params, raw = meta.stamp(params, own), b""
-        elif b'"extensions"' in call.caller.capabilities and not (call.snapshot and call.snapshot.bare):
+        elif _names_extensions(call.caller.capabilities) and not (call.snapshot and call.snapshot.bare):
             params, raw = meta.with_capabilities(params, routable(call.caller.capabilities)), b""
         if call.entry is not None and call.entry.headers and not headers:
             headers = param_headers(dict(call.entry.headers), params.get("arguments", b""))
@@ -175,6 +176,11 @@ def _exchange(call: Call, spec: ServerSpec, connection: Connection, repeatable: 
 
 ROUTED = frozenset(("io.modelcontextprotocol/ui", "io.modelcontextprotocol/tasks"))
 """Extensions whose consequences (tasks, pages) find their way back through us, whichever server they come from."""
+
+
+@lru_cache(maxsize=256)
+def _names_extensions(capabilities: bytes) -> bool:
+    return b'"extensions"' in capabilities
 
 
 @lru_cache(maxsize=256)

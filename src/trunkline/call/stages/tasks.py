@@ -50,7 +50,7 @@ class TaskStage:
     async def _watched(self, call: Call, call_next: Handler) -> Reply:
         """A call of a caller that knows tasks, which may become one."""
         reply = await call_next(call)
-        if b'"taskId"' in reply.result:
+        if reply.result.partition(b'"taskId"')[1]:
             self._became(call, reply)
         return reply
 
@@ -281,7 +281,7 @@ def _others(call: Call) -> Members:
 
 def _renamed(reply: Reply, task: Task) -> Reply:
     """A reply that names the task as its caller does."""
-    if b'"taskId"' in reply.result:
+    if reply.result.partition(b'"taskId"')[1]:
         reply.result = write_members({**read_members(reply.result), "taskId": encode(task.id)})
     return reply
 

@@ -172,7 +172,7 @@ class Asking:
 
 def is_final(reply: Reply) -> bool:
     """Whether a reply is its caller's answer as it is."""
-    return not (reply.error or reply.questions or b"input_required" in reply.result)
+    return not (reply.error or reply.questions or reply.result.partition(b"input_required")[1])
 
 
 _ADDRESS = Question("elicitation/create", b'{"mode":"url"}')

@@ -7,6 +7,8 @@ from collections.abc import Awaitable
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from trunkline.call.stages.tasks import missing_extension
 from trunkline.call.tasks.log import Known
 from trunkline.errors import RefusedError, TrunklineError
@@ -128,7 +130,7 @@ class ModernEdge:
             timeout=request.scope.overrides.timeout,
             headers=request.said.params,
             answers=NOTHING,
-            token=request.token,
+            token=request.token if request.admission.issuer else b"",
             traceparent=request.headers.get(b"traceparent", b""),
             whole=request.local,
         )
@@ -214,15 +216,15 @@ _OWN = frozenset((*KINDS, "server/discover", "subscriptions/listen"))
 _JSON: Headers = [JSON]
 
 
-class Outlet:
+class Outlet(msgspec.Struct, eq=False):
     """The answer to one POST: plain JSON if the result comes first, a stream if something comes before it."""
 
-    def __init__(self, request: Request, tasks: Tasks, log_level: str) -> None:
-        self._request, self._tasks = request, tasks
-        self._log_level = log_level
-        self.stream: Stream | None = None
-        """Where something came before the answer."""
-        self._pump: asyncio.Task[Any] | None = None
+    _request: Request
+    _tasks: Tasks
+    _log_level: str
+    stream: Stream | None = None
+    """Where something came before the answer."""
+    _pump: asyncio.Task[Any] | None = None
 
     def notify(self, method: str, params: bytes) -> None:
         """A notification of this call: from now on the answer is a stream."""
