@@ -260,6 +260,31 @@ async def test_a_sign_in_that_was_made_elsewhere_is_used_and_renewed_for_its_use
     assert not any(token.encode() in kept_bytes for token in tokens.values())
 
 
+@pytest.mark.parametrize("gone", ["the user", "the server"])
+async def test_who_registers_a_server_of_a_name_that_was_signed_in_begins_without_a_sign_in(
+    tmp_path: Path, gone: str
+) -> None:
+    async with provider() as one, house(tmp_path, "linear") as hub, manager(hub) as ana:
+        people = hub.relay.tenancy.people
+        await people.add_user("ana")
+        config = McpServerConfig("git", McpConnection(f"{one.url}/mcp"), defer_loading=True)
+        await ana.register_server(config)
+        await ana.storage.set_user_credentials("ana", "git", {"access_token": one.grant()["access_token"]})
+        before = (await hub.call("whoami", user="ana")).text
+        if gone == "the user":
+            await people.remove_user("ana")
+            await until(lambda: hub.relay.tenants.spec_of("ana/git") is None)
+            await people.add_user("ana")
+        else:
+            await ana.unregister_server("git")
+        await ana.register_server(config)
+
+        with pytest.raises((AuthorizationNeededError, UnknownNameError)):
+            await hub.call("whoami", user="ana")
+
+    assert before == "you"
+
+
 async def test_credentials_that_could_not_be_used_are_refused(tmp_path: Path) -> None:
     async with provider() as one, house(tmp_path, "linear") as hub, manager(hub) as ana:
         with_key = McpConnection(f"{one.url}/mcp", {"Authorization": "Bearer x"})

@@ -29,6 +29,8 @@ class Fleet:
         self._watched: dict[str, tuple[Supervisor, asyncio.Task[Any]]] = {}
         self.specs: dict[str, ServerSpec] = {}
         """How each is configured."""
+        self.on_end: Callable[[str], object] = lambda server: None
+        """Told that a server was let go, and its connections are closed."""
 
     @property
     def pool(self) -> Pool:
@@ -59,6 +61,7 @@ class Fleet:
             await asyncio.gather(task, return_exceptions=True)
             await self.pool.remove(name)
             self._registry.remove(name)
+            self.on_end(name)
 
     async def enlist(self, wanted: Mapping[str, ServerSpec]) -> list[str]:
         """Begin with those that are not there yet, which may be many; says which."""

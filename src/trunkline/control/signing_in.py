@@ -36,6 +36,7 @@ class SigningIn:
         self.on, self.off = self._events.on, self._events.off
         sign_ins.spec_of = fleet.specs.get
         sign_ins.exchanging = lambda: [name for name, spec in fleet.specs.items() if spec.oauth.exchanges]
+        fleet.on_end = sign_ins.release
         sign_ins.on_change(self._changed)
 
     def spec(self, scope: Scope, name: str) -> ServerSpec:
@@ -67,10 +68,11 @@ class SigningIn:
     async def arrive(self, user: str, patience: float) -> None:
         """Have a user's own connections to where they are signed in; waits a moment for what is listed there."""
         await self._sign_ins.look_up(user)
+        found = [self._fleet.specs.get(server) for server in sorted({*self._sign_ins.places(user)})]
         opening = [
             self._tasks.start(self._open(user, spec), name=f"{spec.name} for {user}")
-            for spec in list(self._fleet.specs.values())
-            if self._sign_ins.is_signed(user, spec.name) and self._sign_ins.whose(spec, user)
+            for spec in found
+            if spec is not None and self._sign_ins.is_signed(user, spec.name) and self._sign_ins.whose(spec, user)
         ]
         if opening:
             await asyncio.wait(opening, timeout=patience)

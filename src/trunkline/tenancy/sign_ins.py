@@ -103,7 +103,8 @@ class SignIns:
         """Told that a server may know us as somebody else now: what it answered before counts no more."""
         self._brought: dict[str, tuple[str, float]] = {}
         """The newest token of each user who came with one, and when it ends; only where such are exchanged."""
-        self._known: dict[tuple[str, str], SignIn] = {}
+        self._known: dict[str, dict[tuple[str, str], SignIn]] = {}
+        """By server, then by its configuration and whose they are."""
         self._signed: dict[str, set[str]] = {}
         self._were_several = False
         self._listeners: list[Changed] = []
@@ -118,13 +119,17 @@ class SignIns:
         if not spec.url or spec.has_authorization:
             return None
         whose = self.whose(spec, user)
-        found = self._known.get((spec.fingerprint, whose))
+        known = self._known.setdefault(spec.name, {})
+        found = known.get((spec.fingerprint, whose))
         if found is None:
-            mine = [(key, one.spec) for key, one in self._known.items() if one.spec.name == spec.name]
-            for key in [key for key, other in mine if other.fingerprint != spec.fingerprint]:
-                del self._known[key]  # it is configured otherwise now
-            found = self._known[spec.fingerprint, whose] = SignIn(self, spec, whose)
+            for key in [key for key in known if key[0] != spec.fingerprint]:
+                del known[key]  # it is configured otherwise now
+            found = known[spec.fingerprint, whose] = SignIn(self, spec, whose)
         return found
+
+    def release(self, server: str) -> None:
+        """A server is let go: who has it next, under its name, begins with what is kept then."""
+        self._known.pop(server, None)
 
     def whose(self, spec: ServerSpec, user: str) -> str:
         """Whose connections a user's calls take: their own if they are signed in, or if others' would be taken else."""
@@ -170,6 +175,11 @@ class SignIns:
         spec = self.spec_of(server) if user in self._brought else None
         return spec is not None and spec.oauth.exchanges and bool(self.brought(user))
 
+    def places(self, user: str) -> Sequence[str]:
+        """The servers where `is_signed` may be true of a user."""
+        signed = self._signed.get(user, ())
+        return (*signed, *(self.exchanging() if user in self._brought else ()))
+
     async def look_up(self, user: str) -> None:
         """Learn where a user is signed in."""
         if user not in self._signed and self.is_open():
@@ -178,11 +188,14 @@ class SignIns:
 
     def forget(self, user: str) -> None:
         """A user is no more; whoever is given the name next has none of their connections."""
-        servers = {one.spec.name for key, one in self._known.items() if key[1] == user and user}
         self._signed.pop(user, None)
         self._brought.pop(user, None)
-        for key in [key for key in self._known if key[1] == user and user]:
-            del self._known[key]
+        servers: list[str] = []
+        for server, known in list(self._known.items()) if user else ():
+            kept = {key: one for key, one in known.items() if one.owner != user}
+            if len(kept) < len(known):
+                self._known[server] = kept
+                servers.append(server)
         for server in servers:
             for listener in self._listeners:
                 listener(user, server)
@@ -257,10 +270,11 @@ class SignIns:
 
     def sign_in(self, spec: ServerSpec, owner: str) -> SignIn:
         """The sign-in of an owner, whether or not connections are made with it yet."""
+        known = self._known.setdefault(spec.name, {})
         key = spec.fingerprint, "" if owner_of(spec.name) else owner
-        found = self._known.get(key)
+        found = known.get(key)
         if found is None:
-            found = self._known[key] = SignIn(self, spec, key[1])
+            found = known[key] = SignIn(self, spec, key[1])
         return found
 
     # News.
@@ -287,9 +301,10 @@ class SignIns:
         if changes is None:
             self._signed.clear()
             await self.look_up("")
-            for one in self._known.values():
-                one.reload()
-                self.replaced(one.spec.name)
+            for server, known in self._known.items():
+                for one in known.values():
+                    one.reload()
+                self.replaced(server)
             return
         for owner, server in {(one.owner, one.name) for one in changes if one.noun == NOUN and one.name}:
             before = self.is_signed(owner, server)
@@ -302,8 +317,8 @@ class SignIns:
 
     def _reload(self, owner: str, server: str) -> None:
         self.replaced(server)
-        for one in self._known.values():
-            if one.spec.name == server and one.owner == owner:
+        for one in self._known.get(server, {}).values():
+            if one.owner == owner:
                 one.reload()
 
     def close(self) -> None:
