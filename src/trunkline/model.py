@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Set
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from trunkline.dialogue import PYTHON, SILENT, Answer, Ask, Caller, Listener, Parked, Question
-from trunkline.identity import EVERYONE, Scope, unit_name
+from trunkline.identity import EVERYONE, Scope, owner_of, unit_name
 from trunkline.tool import DIRECT, NO_OPTIONS, PROGRAM, UNKNOWN, Annotations, ToolOptions
 from trunkline.trace import Trace
 
@@ -331,12 +331,10 @@ class Snapshot:
         told = "; ".join(f"{unit_name(view.name)} is {view.state.value}" for view in away)
         return f"Not everything is listed: {told}." if away else ""
 
-    @cached_property
-    def all_offers(self) -> Mapping[str, Offer]:
-        """Everybody's offers and those of users."""
-        if not self.owned:
-            return self.offers
-        return {**self.offers, **{name: one for own in self.owned.values() for name, one in own.offers.items()}}
+    def offer(self, server: str) -> Offer | None:
+        """What one server of everybody's or of some user's offers."""
+        part = self._part_of(server)
+        return part.offers.get(server) if part is not None else None
 
     @cached_property
     def all_servers(self) -> Mapping[str, ServerView]:
@@ -344,6 +342,26 @@ class Snapshot:
         if not self.owned:
             return self.servers
         return {**self.servers, **{name: one for own in self.owned.values() for name, one in own.servers.items()}}
+
+    def server(self, name: str) -> ServerView | None:
+        """One server of everybody's or of some user's."""
+        part = self._part_of(name)
+        return part.servers.get(name) if part is not None else None
+
+    def _part_of(self, server: str) -> Snapshot | None:
+        return self.owned.get(owner_of(server)) if owner_of(server) else self
+
+    def since(self, before: Snapshot) -> Iterator[tuple[Snapshot, Snapshot]]:
+        """What is otherwise than in an earlier snapshot, everybody's part or some user's: as it was, and as it is."""
+        if self.servers is not before.servers:
+            yield before, self
+        if self.owned is before.owned:
+            return
+        for owner, part in self.owned.items():
+            if before.owned.get(owner) is not part:
+                yield before.owned.get(owner, EMPTY_SNAPSHOT), part
+        for owner in before.owned.keys() - self.owned.keys():
+            yield before.owned[owner], EMPTY_SNAPSHOT
 
     def entries(self, kind: Kind) -> tuple[Entry, ...]:
         """Everything of one kind, in a stable order."""

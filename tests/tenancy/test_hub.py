@@ -22,6 +22,7 @@ from trunkline import (
     open_hub,
 )
 from trunkline.errors import ConfigError, LimitReachedError, NotFoundError, VersionConflictError
+from trunkline.identity import Scope
 
 
 @asynccontextmanager
@@ -200,3 +201,24 @@ async def test_a_users_own_limits_hold_for_calls_from_python_and_change_with_the
         await hub.call("one__read_note", user="ana")
         with pytest.raises(LimitReachedError):
             await hub.call("one__read_note", user="ana")
+
+
+async def test_what_one_user_has_of_their_own_leaves_the_views_of_all_others_as_they_are(tmp_path: Path) -> None:
+    async with gateway(tmp_path / "far", {}) as far, open_house(tmp_path / "house") as hub:
+        await far.hub.mount(notes("git", "mine"))
+        scopes = {user: Scope(user=user) for user in ("ana", "bob")}
+        await hub.register_server({"name": "git", "url": far.url}, "user", "bob")
+        await tools(hub, "t", "bob")
+        before, version = {user: hub.relay.view(scope) for user, scope in scopes.items()}, hub.relay.snapshot.version
+
+        await hub.register_server({"name": "git", "url": far.url}, "user", "ana")
+        own = await tools(hub, "t", "ana")
+        after = {user: hub.relay.view(scope) for user, scope in scopes.items()}
+        await hub.mount(notes("three", "of three"))
+        everybodys = hub.relay.view(scopes["bob"])
+
+    assert hub.relay.snapshot.version > version
+    assert [user for user in after if after[user] is not before[user]] == ["ana"]
+    assert {name for name in own if name.startswith("git__")} == {"git__delete_note", "git__read_note"}
+    assert "three__read_note" in everybodys.snapshot.tools
+    assert "git__read_note" in everybodys.snapshot.tools

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import msgspec
 from trunkline.control.change import Chronicle, ToolChange, ToolChanged
 from trunkline.control.server_files import ServerFiles
 from trunkline.events import Emitter
-from trunkline.model import Kind, Listing, ServerView, Snapshot
+from trunkline.model import EMPTY_SNAPSHOT, Kind, Listing, ServerView, Snapshot
 from trunkline.tasks import Tasks
 
 log = logging.getLogger("trunkline")
@@ -44,8 +44,7 @@ class History:
         self._seen: dict[str, Listing] = {}
         self._noted: dict[str, float] = {}
         """When something was noted here last, by server."""
-        self._servers: Mapping[str, ServerView] = {}
-        """Those of the last snapshot."""
+        self._last = EMPTY_SNAPSHOT
         self._noting: set[asyncio.Task[Any]] = set()
 
     async def note(
@@ -80,24 +79,28 @@ class History:
     def follow(self, snapshot: Snapshot) -> None:
         """Note the lists that are new in a snapshot, in the background; those that were not read wholly are left."""
         assert self._tasks is not None, "a history that follows snapshots owns tasks"
-        known, self._servers = self._servers, snapshot.all_servers
-        for name in known.keys() - self._servers.keys():
-            self._seen.pop(name, None)
-            self._noted.pop(name, None)
-        for name, view in self._servers.items():
-            if known.get(name) is view:
-                continue
-            listing = view.lists.get(Kind.TOOL)
-            seen = self._seen.get(name)
-            if listing is None or listing is seen or listing.problem:
-                continue
-            self._seen[name] = listing
-            if seen is None or (seen.items, seen.for_askable) != (listing.items, listing.for_askable):
-                before = (*seen.items, *seen.for_askable) if seen is not None else ()
-                work = self.note(name, (*listing.items, *listing.for_askable), before=before)
-                noting = self._tasks.start(work, name=f"{name} history")
-                self._noting.add(noting)
-                noting.add_done_callback(self._noting.discard)
+        for before, now in snapshot.since(self._last):
+            for name in before.servers.keys() - now.servers.keys():
+                self._seen.pop(name, None)
+                self._noted.pop(name, None)
+            for name, view in now.servers.items():
+                if before.servers.get(name) is not view:
+                    self._look(name, view, self._tasks)
+        self._last = snapshot
+
+    def _look(self, name: str, view: ServerView, tasks: Tasks) -> None:
+        """Have a server's list noted, if it is another."""
+        listing = view.lists.get(Kind.TOOL)
+        seen = self._seen.get(name)
+        if listing is None or listing is seen or listing.problem:
+            return
+        self._seen[name] = listing
+        if seen is None or (seen.items, seen.for_askable) != (listing.items, listing.for_askable):
+            before = (*seen.items, *seen.for_askable) if seen is not None else ()
+            work = self.note(name, (*listing.items, *listing.for_askable), before=before)
+            noting = tasks.start(work, name=f"{name} history")
+            self._noting.add(noting)
+            noting.add_done_callback(self._noting.discard)
 
     async def settled(self) -> None:
         """Wait until everything is noted."""

@@ -141,7 +141,7 @@ class OwnLists:
             self._compare(key, reading)
 
     def _compare(self, key: ConnectionKey, reading: _Reading) -> None:
-        view = self._registry.snapshot.all_servers.get(key.server)
+        view = self._registry.snapshot.server(key.server)
         everybodys: Lists = view.lists if view is not None else {}
         known = key.server in self._by_set.get(key.capabilities, {})
         differs = any(_differ(listing, everybodys.get(kind, Listing())) for kind, listing in reading.lists.items())

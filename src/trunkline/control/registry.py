@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import Any
 
@@ -63,6 +63,8 @@ class Registry:
         self._told: set[Kind] = set()
         self._changes = self._done = 0
         """How often something changed, and up to which of it was published."""
+        self._moved = {""}
+        """Whose part of the snapshot has to be made anew; everybody's is the one without a name."""
         self._publishing: asyncio.Task[None] | None = None
         self._hurry, self._news, self._free = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._free.set()
@@ -112,8 +114,7 @@ class Registry:
         if _tool_options(config) != _tool_options(before):
             told.add(Kind.TOOL)
         if (config.annotations, config.middleware) != (before.annotations, before.middleware):
-            for owned in self._owned.values():
-                owned.changed = True
+            self._moved.update(self._owned)
         self._config = config
         for name in self._views.keys() & config.servers.keys():
             self.trust.add(config.servers[name])
@@ -205,8 +206,8 @@ class Registry:
 
     def _note(self, told: Iterable[Kind] = (), *, owner: str = "") -> None:
         self._changes += 1
+        self._moved.add(owner)
         if owner:
-            self._owned[owner].changed = True
             self._owned[owner].told.update(told)
         else:
             self._told.update(told)
@@ -222,11 +223,17 @@ class Registry:
                 began = time.monotonic()
                 changes, views, config, told = self._changes, dict(self._views), self._config, frozenset(self._told)
                 self._told.clear()
+                moved, self._moved = self._moved, set[str]()
                 known = not self._unknown
-                await in_slices(self._catalogue.prepare(views, config))
-                owned, heard = await self._join_owned(config)
-                joined = self._catalogue.join(views, config, self.snapshot.version + 1)
-                self.snapshot = dataclasses.replace(joined, owned=owned) if owned else joined
+                if "" in moved:
+                    await in_slices(self._catalogue.prepare(views, config))
+                owned, heard = await self._join_owned(moved - {""}, config)
+                version = self.snapshot.version + 1
+                if "" in moved:
+                    joined = self._catalogue.join(views, config, version)
+                    self.snapshot = dataclasses.replace(joined, owned=owned) if owned else joined
+                else:
+                    self.snapshot = dataclasses.replace(self.snapshot, owned=owned, version=version, meant={})
                 self._done = changes
                 self._tell(self.snapshot)
                 if known and not self._unknown:
@@ -243,20 +250,22 @@ class Registry:
             self._publishing = None
             self._pulse()
 
-    async def _join_owned(self, config: Config) -> tuple[Mapping[str, Snapshot], dict[str, frozenset[Kind]]]:
-        """What users have of their own, and which lists of whom changed."""
-        heard: dict[str, frozenset[Kind]] = {}
-        for owner, owned in list(self._owned.items()):
-            if not owned.changed:
-                continue
-            heard[owner], owned.changed = frozenset(owned.told), False
+    async def _join_owned(
+        self, moved: Set[str], config: Config
+    ) -> tuple[Mapping[str, Snapshot], dict[str, frozenset[Kind]]]:
+        """What users have of their own, and which lists of whom changed; those of others are not looked at."""
+        if not moved:
+            return self.snapshot.owned, {}
+        parts, heard = dict(self.snapshot.owned), dict[str, frozenset[Kind]]()
+        for owner in moved & self._owned.keys():
+            owned = self._owned[owner]
+            heard[owner] = frozenset(owned.told)
             owned.told.clear()
             await in_slices(owned.join(config))
+            parts[owner] = owned.snapshot
             if not owned.views:
-                del self._owned[owner]
-        if not heard:
-            return self.snapshot.owned, heard
-        return {owner: owned.snapshot for owner, owned in self._owned.items()}, heard
+                del self._owned[owner], parts[owner]
+        return parts, heard
 
     async def _pause(self) -> None:
         """Let what comes together come, unless somebody waits for it."""
@@ -281,7 +290,6 @@ class _Owned:
         self.said: dict[str, Mapping[str, ToolOptions]] = {}
         """What is said of their tools."""
         self.snapshot = EMPTY_SNAPSHOT
-        self.changed = False
         self.told: set[Kind] = set()
         self._catalogue = Catalogue(trust)
 

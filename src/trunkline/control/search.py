@@ -115,6 +115,8 @@ class ToolSearch:
         self._keys: dict[object, PerOffer[frozenset[str]]] = {}
         self._offers: dict[str, Offer] = {}
         """What the index has."""
+        self._read = EMPTY_SNAPSHOT
+        """The last snapshot of which it has everything."""
         self._asked: deque[tuple[Snapshot, object, frozenset[str] | None]] = deque(maxlen=_KEPT)
 
     async def find(
@@ -244,12 +246,21 @@ class ToolSearch:
     def _changes(self, index: SearchIndex[Entry], snapshot: Snapshot) -> Iterator[None]:
         """Take over what is offered otherwise than before, a tool at a time."""
         known = self._offers
-        gone = known.keys() - snapshot.all_offers.keys()
-        for server in [*gone, *(name for name, now in snapshot.all_offers.items() if known.get(name) is not now)]:
-            before, now = known.get(server, _NONE), snapshot.all_offers.get(server, _NONE)
-            yield from index.update(_keyed(now), _keyed(before))
-            known[server] = now
-        self._offers = dict(snapshot.all_offers)
+        read, self._read = self._read, EMPTY_SNAPSHOT
+        if read is EMPTY_SNAPSHOT and known:  # it was not brought to an end the last time
+            have = {server for _, part in snapshot.since(read) for server in part.offers}
+            for server in known.keys() - have:
+                yield from index.update({}, _keyed(known[server]))
+                del known[server]
+        for was, part in list(snapshot.since(read)):
+            for server in [*(was.offers.keys() - part.offers.keys()), *part.offers]:
+                before, now = known.get(server, _NONE), part.offers.get(server, _NONE)
+                if before is not now:
+                    yield from index.update(_keyed(now), _keyed(before))
+                    known[server] = now
+                if server not in part.offers:
+                    known.pop(server, None)
+        self._read = snapshot
 
     def _admitted(
         self,
@@ -288,7 +299,7 @@ class ToolSearch:
 
     def _text(self, key: str, entry: Entry) -> ToolText:
         """What is searched: the tool under its own name, with what its server calls itself."""
-        view = self._newest.all_servers.get((entry.members or (entry.server,))[0])
+        view = self._newest.server((entry.members or (entry.server,))[0])
         info = decode_object(view.introduction.info) if view is not None and view.introduction is not None else {}
         return text_of(key, entry, server_title=info.get("title"))
 

@@ -51,7 +51,8 @@ class Views:
     def __init__(self, config: Config, *, programs: bool = False) -> None:
         self._config, self._programs = config, programs
         self._seers: OrderedDict[Audience, _Seer] = OrderedDict()
-        self._made: dict[Audience, View] = {}
+        self._servers: Mapping[str, ServerView] = NOTHING
+        """Everybody's, as they were when views were made last."""
         self._found: dict[Scope, View] = {}
         """The same by who sees it: most callers call again."""
         self._version = -1
@@ -65,20 +66,17 @@ class Views:
     def of(self, scope: Scope, snapshot: Snapshot) -> View:
         """What a caller sees now."""
         if snapshot.version != self._version:
-            self._made.clear()
+            if snapshot.servers is not self._servers:  # else only what users have of their own is new
+                self._servers = snapshot.servers
+                for seer in self._seers.values():
+                    seer.forget()
             self._found.clear()
             self._version = snapshot.version
         view = self._found.get(scope)
         if view is None:
             if len(self._found) >= MOST_SCOPES:
                 self._found.clear()
-            view = self._found[scope] = self._view(_audience(scope, snapshot), snapshot)
-        return view
-
-    def _view(self, audience: Audience, snapshot: Snapshot) -> View:
-        view = self._made.get(audience)
-        if view is None:
-            view = self._made[audience] = self._seer(audience).view(snapshot)
+            view = self._found[scope] = self._seer(_audience(scope, snapshot)).view(snapshot)
         return view
 
     def make(self, scope: Scope, snapshot: Snapshot) -> View:
@@ -168,11 +166,22 @@ class _Seer:
         self._joiner = Joiner()
         self._head: tuple[list[str], list[Entry]] = [], []
         """Our own tools as they were listed last, and for which servers."""
+        self._made: tuple[Snapshot | None, View] | None = None
+        """The last view, and what its user had of their own."""
 
     def view(self, snapshot: Snapshot) -> View:
-        """What its callers see at one moment."""
-        profile = self._spec.name
+        """What its callers see at one moment; the last view, while nothing of theirs changed."""
         owned = snapshot.owned.get(self._audience.owner) if self._audience.owner else None
+        if self._made is None or self._made[0] is not owned:
+            self._made = owned, self._view(snapshot, owned)
+        return self._made[1]
+
+    def forget(self) -> None:
+        """What everybody has is otherwise."""
+        self._made = None
+
+    def _view(self, snapshot: Snapshot, owned: Snapshot | None) -> View:
+        profile = self._spec.name
         if self._narrows or not self._calls_all(snapshot, owned):
             snapshot = self._narrow(snapshot, owned)
         elif owned is not None:

@@ -23,7 +23,7 @@ from trunkline.identity import owner_of, unit_name
 from trunkline.manager import events
 from trunkline.manager.config import TRANSPORTS, McpServerConfig, config_of
 from trunkline.manager.proxy_tool import McpProxyTool
-from trunkline.model import Entry, Kind, ServerView, Snapshot, State
+from trunkline.model import EMPTY_SNAPSHOT, Entry, Kind, ServerView, Snapshot, State
 from trunkline.telemetry.tally import Tally
 from trunkline.tenancy.servers import Registration, ServerScope
 from trunkline.tool import ToolResult
@@ -85,7 +85,7 @@ class McpRegistry:
         self.hub = hub
         self._events = Emitter(*events.EVENTS)
         self.on, self.off = self._events.on, self._events.off
-        self._states: dict[str, State] = {}
+        self._last = EMPTY_SNAPSHOT
         self._loaded: OrderedDict[Place, McpProxyTool] = OrderedDict()
         self._news = asyncio.Event()
         self._stop: list[Callable[[], None]] = [
@@ -258,16 +258,17 @@ class McpRegistry:
         self._events.emit(events.ServerUnregistered(event.name, scope, event.user))
 
     def _learn(self, snapshot: Snapshot) -> None:
-        before, views = self._states, snapshot.all_servers
-        self._states = {name: view.state for name, view in views.items()}
-        for name, view in views.items():
-            if before.get(name) is not view.state:
-                self._changed(view, before.get(name))
-        for name in before.keys() - views.keys():
-            if _STATUS[before[name]] == "connected":
-                self._events.emit(events.ServerDisconnected(unit_name(name), owner_of(name)))
+        last, self._last = self._last, snapshot
+        for before, now in snapshot.since(last):
+            for name, view in now.servers.items():
+                was = before.servers.get(name)
+                if was is None or was.state is not view.state:
+                    self._changed(view, was.state if was is not None else None)
+            for name in before.servers.keys() - now.servers.keys():
+                if _STATUS[before.servers[name].state] == "connected":
+                    self._events.emit(events.ServerDisconnected(unit_name(name), owner_of(name)))
         for place, tool in list(self._loaded.items()):
-            offer = snapshot.all_offers.get(tool.entry.server)
+            offer = snapshot.offer(tool.entry.server)
             if offer is None or tool.entry.name not in offer.own.get(Kind.TOOL, {}):
                 self._unload(place)
         news, self._news = self._news, asyncio.Event()

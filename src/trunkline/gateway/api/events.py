@@ -17,7 +17,7 @@ from trunkline.gateway.api.routes import Ask, Given, Route
 from trunkline.gateway.api.status import name_for
 from trunkline.gateway.mcp.stream import Stream
 from trunkline.identity import Scope, in_words_of, owner_of, unit_name
-from trunkline.model import Snapshot, State
+from trunkline.model import EMPTY_SNAPSHOT, ServerView, Snapshot
 from trunkline.sandbox.known import ProgramChanged
 from trunkline.telemetry.record import CallRecord
 from trunkline.tenancy.limits import LimitReached
@@ -46,7 +46,7 @@ class Events:
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
         self._watchers: list[_Watcher] = []
-        self._states: dict[str, tuple[State, str, int]] = {}
+        self._last = EMPTY_SNAPSHOT
         self._stop: list[Callable[[], None]] = []
         relay.tenancy.sign_ins.on_change(self._signed)
 
@@ -104,8 +104,7 @@ class Events:
 
     def _begin(self) -> None:
         relay, recording = self._relay, self._relay.recording
-        self._states = {}
-        self._look(relay.snapshot, first=True)
+        self._last = relay.snapshot
         recording.records.started = self._started
         self._stop = [
             recording.listen(self._ended),
@@ -125,21 +124,15 @@ class Events:
         for record in ended:
             self.emit("call.ended", {"call": shown(record, brief=True)}, person=record.person or None)
 
-    def _look(self, snapshot: Snapshot, *, first: bool = False) -> None:
+    def _look(self, snapshot: Snapshot) -> None:
         """Which servers have another state than before, or other tools."""
-        states = {
-            name: (view.state, view.reason, sum(len(one.items) for one in view.lists.values()))
-            for name, view in snapshot.all_servers.items()
-        }
-        before, self._states = self._states, states
-        if first or not self._watchers:
-            return
-        for name in before.keys() | states.keys():
-            if before.get(name) != states.get(name):
-                state, reason, _ = states.get(name, (None, "", 0))
-                owner = owner_of(name) or None
-                told = {"state": state.value if state is not None else "removed", "reason": reason}
-                self.emit("server.changed", told, server=name, user=owner)
+        last, self._last = self._last, snapshot
+        for before, now in snapshot.since(last):
+            for name in before.servers.keys() | now.servers.keys():
+                was, view = before.servers.get(name), now.servers.get(name)
+                if was is not view and _state(was) != _state(view):
+                    told = {"state": "removed", "reason": ""} if view is None else _told(view)
+                    self.emit("server.changed", told, server=name, user=owner_of(name) or None)
 
     def _limited(self, event: LimitReached) -> None:
         self.emit("limit.reached", {"user": event.user, "thread": event.thread, "limit": event.limit}, user=event.user)
@@ -160,6 +153,17 @@ class Events:
     def _tool_changed(self, event: ToolHeld | ToolApproved) -> None:
         said = {"kind": event.kind, "name": event.name, "change": event.event}
         self.emit("tool.changed", said, server=event.server, user=owner_of(event.server) or None)
+
+
+def _state(view: ServerView | None) -> tuple[Any, ...]:
+    """What of a server is told when it is another."""
+    if view is None:
+        return ()
+    return view.state, view.reason, sum(len(one.items) for one in view.lists.values())
+
+
+def _told(view: ServerView) -> dict[str, str]:
+    return {"state": view.state.value, "reason": view.reason}
 
 
 def _at(server: str) -> dict[str, str]:

@@ -161,7 +161,7 @@ class _Actions:
     async def doctor(self, ask: Ask) -> Given:
         server = await self._own(ask)
         spec = await self._spec(server)
-        view = self._relay.snapshot.all_servers.get(server)
+        view = self._relay.snapshot.server(server)
         state = view.state if view is not None else State.STOPPED
         return Given({"findings": await self._findings(spec, view, state)})
 
@@ -263,7 +263,7 @@ class _Actions:
         return found
 
     async def _shown(self, ask: Ask, server: str) -> dict[str, Any]:
-        view = self._relay.snapshot.all_servers.get(server) or stopped_view(await self._spec(server))
+        view = self._relay.snapshot.server(server) or stopped_view(await self._spec(server))
         return {**described(self._relay, view, ask.scope), "enabled": view.state is not State.STOPPED}
 
 
