@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from trunkline.config.server import ServerSpec
 from trunkline.errors import AuthorizationNeededError, BusyError, UnreachableError, UpstreamError
 from trunkline.identity import EVERYONE, Scope
 from trunkline.model import Answer, Caller
-from trunkline.tasks import Tasks, drop_outcome, open_tasks
+from trunkline.tasks import Tasks, drop_outcome, in_slices, open_tasks
 from trunkline.upstream.authorization import Authorize, nobodys
 from trunkline.upstream.connection import Connection, ConnectionEvents, NotModernError, nobody_asked
 from trunkline.upstream.connection_key import ConnectionKey, ConnectionKeys
@@ -67,6 +67,8 @@ class Pool:
         self._dialer, self.warden = Dialer(tasks, warden, authorize), warden
         warden.started = events.started
         self._held: dict[ConnectionKey, _Held] = {}
+        self._of_server: dict[str, set[ConnectionKey]] = {}
+        """The keys of those, by server."""
         self._opening: dict[ConnectionKey, asyncio.Task[Connection]] = {}
         self._gates: dict[str, Backoff] = {}
         self._keys = ConnectionKeys(authorize, lambda spec: spec.fingerprint in self._dialer.old)
@@ -230,13 +232,16 @@ class Pool:
 
     def gate(self, server: str) -> Backoff:
         """The server's record of failures."""
-        return self._gates.setdefault(server, Backoff())
+        found = self._gates.get(server)
+        if found is None:
+            found = self._gates[server] = Backoff()
+        return found
 
     def lost(self, key: ConnectionKey, connection: Connection, reason: str) -> None:
         """Note that a connection died; one that lived briefly keeps the gate shut for a while."""
         held = self._held.get(key)
         if held is not None and held.connection is connection:
-            del self._held[key]
+            self._let_go(key)
             self._disown(key)
             if time.monotonic() - held.since < SHORT_LIFE:
                 self.gate(key.server).failed(time.monotonic(), reason, random.random())  # noqa: S311 - jitter
@@ -245,26 +250,27 @@ class Pool:
 
     def connections(self, server: str) -> list[Connection]:
         """The live connections to a server."""
-        return [held.connection for key, held in self._held.items() if key.server == server and held.connection.alive]
+        held = [self._held[key].connection for key in self._of_server.get(server, ())]
+        return [connection for connection in held if connection.alive]
 
     async def close_idle(self, server: str, idle: float) -> bool:
         """Close a server's connections that nobody used for so long; whether none is left."""
         now = time.monotonic()
-        mine = [(key, held.connection) for key, held in self._held.items() if key.server == server]
+        mine = [(key, self._held[key].connection) for key in self._of_server.get(server, ())]
         pinned = self._leases.pinned
         await self._close([key for key, c in mine if not c.busy and now - c.last_used >= idle and key not in pinned])
-        return not any(key.server == server for key in self._held)
+        return server not in self._of_server
 
     async def remove(self, server: str) -> None:
         """Close everything that belongs to a server."""
         self._gates.pop(server, None)
         self._leases.remove(server)
-        await self._close([key for key in self._held if key.server == server])
+        await self._close(list(self._of_server.get(server, ())))
 
     async def end_credential(self, server: str, user: str) -> None:
         """A credential is another: connections that were made with it, or for want of it, are made anew."""
         self._leases.remove(server, user)
-        await self._close([key for key in self._held if key.server == server and key.user == user])
+        await self._close([key for key in self._of_server.get(server, ()) if key.user == user])
 
     def of_session(self, session: str) -> list[Connection]:
         """The live connections that belong to one caller's session."""
@@ -291,20 +297,37 @@ class Pool:
         """Forget dead connections."""
         while True:
             await asyncio.sleep(SWEEP)
-            for key, held in list(self._held.items()):
-                if not held.connection.alive:
-                    self.lost(key, held.connection, "The connection was lost.")
-                elif time.monotonic() - held.since > SHORT_LIFE:
-                    self.gate(key.server).lasted()
-            now = time.monotonic()
-            self._leases.sweep(now)
-            idle = [
-                key for key, held in self._held.items()
-                if not held.connection.busy and now - held.connection.last_used > held.idle
-                and key not in self._leases.pinned
-            ]  # fmt: skip
+            idle: list[ConnectionKey] = []
+            await in_slices(self._look_over(list(self._held.items()), idle))  # there may be very many
+            self._leases.sweep(time.monotonic())
+            idle = [key for key in idle if key in self._held and self._is_over(key, self._held[key])]
             await self._close([*idle, *self._idle_tasks(self._held, TASKS_IDLE)])
             self._quota.freed()
+
+    def _look_over(self, held: Iterable[tuple[ConnectionKey, _Held]], idle: list[ConnectionKey]) -> Iterator[None]:
+        """Forget those that are dead, and note those that were idle for too long, one at each step."""
+        young = time.monotonic() - SHORT_LIFE
+        for key, one in held:
+            if not one.connection.alive:
+                self.lost(key, one.connection, "The connection was lost.")
+            elif one.since < young:
+                self.gate(key.server).lasted()
+            if one.idle != FOREVER and self._is_over(key, one):
+                idle.append(key)
+            yield
+
+    def _is_over(self, key: ConnectionKey, held: _Held) -> bool:
+        """Whether nobody used a connection for so long that it is closed."""
+        used = held.connection.last_used
+        return not held.connection.busy and time.monotonic() - used > held.idle and key not in self._leases.pinned
+
+    def _let_go(self, key: ConnectionKey) -> _Held:
+        """Hand a connection out no more."""
+        keys = self._of_server[key.server]
+        keys.discard(key)
+        if not keys:
+            del self._of_server[key.server]
+        return self._held.pop(key)
 
     def _spare(self, mine: Mapping[Connection, ConnectionKey]) -> Connection | None:
         """Close the one of a user's connections that was idle for longest; nothing where each is needed."""
@@ -313,7 +336,7 @@ class Pool:
         if found is not None:
             key = self._keys.settled(mine[found])
             if not self._leases.let_go(found):
-                del self._held[key]
+                self._let_go(key)
                 self._disown(key)
                 self._tasks.start(found.close(), name=f"{key.server} goes to sleep")
             self._events.quota.put_to_sleep(key)
@@ -332,7 +355,7 @@ class Pool:
         return connection.last_used > held.since or now - held.since > SWEEP  # else it is about to be used
 
     async def _close(self, keys: list[ConnectionKey]) -> None:
-        closing = [self._held.pop(key).connection.close() for key in keys if key in self._held]
+        closing = [self._let_go(key).connection.close() for key in keys if key in self._held]
         for key in keys:
             self._disown(key)
         for key, opening in list(self._opening.items()):
@@ -349,6 +372,7 @@ class Pool:
         one_users = key.purpose == "caller" or (key.purpose == "shared" and key.user)
         idle = self._idle(spec) if one_users else FOREVER
         self._held[key] = _Held(connection, time.monotonic(), idle)
+        self._of_server.setdefault(key.server, set()).add(key)
         if key.owner:
             self._owned.setdefault(key.owner, set()).add(key)
         self._events.woke(key)
