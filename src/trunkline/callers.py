@@ -104,14 +104,14 @@ class Callers:
 
     async def listed_for(self, scope: Scope, caller: Caller, kind: Kind) -> View:
         """What a list shows one caller, after what it did on connections of its own."""
-        await self.settle()
+        await self.settle(scope.user)
         await self._own_lists.refresh(scope, caller, (kind,))
         return self.view_for(scope, caller)
 
-    async def settle(self) -> None:
-        """Wait a moment for servers of which nothing is known yet, and have stale lists read again."""
+    async def settle(self, user: str = "") -> None:
+        """Wait a moment for servers of which nothing is known yet, and have stale lists of a caller read again."""
         await self._registry.settle(self._config().gateway.settle)
-        self._fleet.refresh()
+        self._fleet.refresh(user)
 
     async def settle_for(self, call: Call) -> None:
         """Its server may only just be starting, or have listed the name to this caller alone."""

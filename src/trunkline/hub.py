@@ -216,7 +216,7 @@ class Hub:
         meaning was not known in time, says so in `words_alone`.
         """
         scope = await self.relay.scope_of(user, thread, profile)
-        await self.relay.settle()
+        await self.relay.settle(user)
         return await self.relay.find(
             query,
             self.relay.view(scope).snapshot,

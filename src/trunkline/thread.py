@@ -119,7 +119,7 @@ class HubThread:
 
     async def _snapshot(self, thread: str) -> Snapshot:
         scope = await self._relay.scope_of(self.user, thread)
-        await self._relay.settle()
+        await self._relay.settle(self.user)
         return self._relay.view(scope).snapshot
 
     async def _check(self, servers: Iterable[str]) -> None:

@@ -11,14 +11,17 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
-from tests.harness import ModernCaller, faulty, gateway, until
+from tests.harness import VERSION, ModernCaller, faulty, gateway, until
 from tests.tenancy.test_people import Admin
 from trunkline import Annotations, Config, Hub, LimitNear, LimitReached, Tool, open_hub
 from trunkline.authoring.server import MCPServerBase
 from trunkline.authoring.serving import open_http
 from trunkline.config.reading import parse
 from trunkline.config.tenancy import LimitsSection
+from trunkline.control import supervisor
 from trunkline.errors import LimitReachedError
 from trunkline.storage.engine import Row, Value
 from trunkline.storage.people import remove_user
@@ -317,6 +320,32 @@ async def test_a_warm_call_asks_the_store_nothing(
                 assert (await caller.request("tools/call", called, headers=heads)).text == "x"
 
         assert asked[cold:] == []
+
+
+async def test_who_lists_has_their_own_quiet_servers_read_again_and_nobody_elses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "SHORTEST_REFRESH", 0.0)
+    listed: Counter[str] = Counter()
+
+    async def answer(request: web.Request) -> web.Response:
+        message = await request.json()
+        listed[request.path] += message["method"] == "tools/list"
+        said = {"tools": []} if message["method"] == "tools/list" else {"supportedVersions": [VERSION]}
+        result = {"resultType": "complete", "capabilities": {"tools": {}}, **said}
+        return web.json_response({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    app = web.Application()
+    app.router.add_post("/{path:.*}", answer)
+    async with TestServer(app) as far, open_hub(Config(home=tmp_path)) as hub:
+        for user in ("ana", "bob"):
+            await hub.register_server({"name": "quiet", "url": str(far.make_url(f"/{user}"))}, "user", user)
+            await hub.relay.scope_of(user)
+        await until(lambda: listed == {"/ana": 1, "/bob": 1})
+        await hub.thread("t", "ana").get_thread_tools()
+        await until(lambda: listed["/ana"] == 2)
+
+    assert listed["/bob"] == 1
 
 
 async def test_a_call_of_a_tool_that_is_there_waits_for_no_server_of_its_users_own(

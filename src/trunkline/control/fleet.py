@@ -27,6 +27,8 @@ class Fleet:
         self._tasks = tasks
         self._pool: Pool | None = None
         self._watched: dict[str, tuple[Supervisor, asyncio.Task[Any]]] = {}
+        self._of_owner: dict[str, set[str]] = {}
+        """The servers of each user, and everybody's."""
         self.specs: dict[str, ServerSpec] = {}
         """How each is configured."""
         self.on_end: Callable[[str], object] = lambda server: None
@@ -57,6 +59,9 @@ class Fleet:
         for name in leaving:
             del self.specs[name]
             _, task = self._watched.pop(name)
+            self._of_owner[owner_of(name)].discard(name)
+            if not self._of_owner[owner_of(name)]:
+                del self._of_owner[owner_of(name)]
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await self.pool.remove(name)
@@ -86,6 +91,7 @@ class Fleet:
         self._registry.add(spec)
         supervisor = Supervisor(spec, self.pool, self._registry, self._shelf, self._tasks)
         self._watched[spec.name] = supervisor, self._tasks.start(supervisor.run(), name=f"server {spec.name}")
+        self._of_owner.setdefault(owner_of(spec.name), set()).add(spec.name)
 
     def supervisor(self, server: str) -> Supervisor | None:
         """Who looks after a server; nobody when it has left."""
@@ -107,11 +113,13 @@ class Fleet:
         """Whether each of some servers was reached or failed once, or is gone."""
         return all(self._watched[name][0].first_try.is_set() for name in names if name in self._watched)
 
-    def refresh(self) -> None:
-        """Have stale lists read again."""
-        for supervisor, _ in self._watched.values():
-            if supervisor.unheard:
-                supervisor.refresh()
+    def refresh(self, user: str = "") -> None:
+        """Have stale lists read again: everybody's, and those of a user."""
+        for owner in {"", user}:
+            for name in self._of_owner.get(owner, ()):
+                supervisor, _ = self._watched[name]
+                if supervisor.unheard:
+                    supervisor.refresh()
 
     def last_words(self, server: str) -> str:
         """What a server last wrote to its standard error."""

@@ -186,7 +186,7 @@ class McpRegistry:
         """What a user has, in a thread where one is named, after a moment for servers that only just start."""
         relay = self.hub.relay
         scope = replace(await relay.scope_of(user_id, thread_id), program=program)
-        await relay.settle()
+        await relay.settle(user_id)
         return relay.view(scope).snapshot
 
     async def get_server_tools(self, server_id: str, user_id: str = "") -> list[McpProxyTool]:

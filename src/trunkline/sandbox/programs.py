@@ -114,7 +114,7 @@ class Programs:
             where = "here" if not config.enabled else "in this thread"
             raise ConfigError(f"No programs are run {where}.", hint="Call the tools one by one.")
         self.check_length(code)
-        await self._settle()
+        await self._settle(call.scope.user)
         run = self._made(call, os.urandom(12).hex())
         with self._place(call):
             outcome = await self._watched(call, run, code, run.start(code, self._stubs(call, code), timeout=timeout))
@@ -132,7 +132,7 @@ class Programs:
 
     async def take_up(self, call: Call, code: str, state: str) -> ProgramResult | Asks:
         """Go on with a program whose caller comes back with the answer."""
-        await self._settle()
+        await self._settle(call.scope.user)
         kept = await self.waiting.look(state, call)
         run = self._made(call, kept.id)
         agreed = consent.agreed(kept.wanted, _answered(call, self._question(run, kept))) if kept.wanted else set[int]()

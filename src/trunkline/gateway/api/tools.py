@@ -161,7 +161,7 @@ class _Tools:
 
     async def list(self, ask: Ask) -> Given:
         scope, strategy = await self._scope(ask, ask.query.get("thread", "")), _strategy(ask)
-        await self._relay.settle()
+        await self._relay.settle(scope.user)
         snapshot = self._relay.view(scope).snapshot
         server, query = ask.query.get("server", ""), ask.query.get("q", "")
         if query:

@@ -122,7 +122,7 @@ class LegacyEdge:
             replay=self._gateway.replay_events,
         )
         session.expires = request.admission.expires
-        await self._relay.settle()
+        await self._relay.settle(session.scope.user)
         view = self._relay.view(session.scope)
         introduction = (
             await self._relay.introduction_for(session.scope, Caller(modern=False)) if view.snapshot.bare else None

@@ -107,7 +107,7 @@ class ModernEdge:
             self._relay.recording.listed(request.scope, kind, page)
             return page
         if message.method == "server/discover":
-            await self._relay.settle()
+            await self._relay.settle(request.scope.user)
             return introduce_modern(self._relay.view(request.scope))
         raise RefusedError(f"There is no method {message.method!r}.", code=METHOD_NOT_FOUND, status=404)
 
