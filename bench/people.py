@@ -2,7 +2,8 @@
 
     python bench/people.py [--users 10000] [--configured 1000] [--seconds 4] [--only rest|cost|scale] [--store URL]
 
-Scale: users with 3 servers and 5 threads each in the store; the start, memory, a caller's first call and further ones.
+Scale: users with 3 servers and 5 threads each in the store; the start, memory, a caller's first call and further ones,
+and the same once more where `--here` others have come, whose servers are connected.
 Cost: CPU of the gateway for each call with a key and a thread, beside calls without either at a gateway that has no
 store. Rest: memory with an empty store open, over a gateway without. The last line is JSON.
 """
@@ -48,6 +49,7 @@ BARS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, default=sized(10_000, smallest=3), help="for scale")
+    parser.add_argument("--here", type=int, default=sized(1000, smallest=1), help="users who have come, for scale")
     parser.add_argument("--configured", type=int, default=sized(1000, smallest=3), help="users for the cost of a call")
     parser.add_argument("--seconds", type=float, default=0.1 if SMALLEST else 4.0, help="of load for each gateway")
     parser.add_argument("--only", nargs="*", choices=("rest", "cost", "scale"), default=("rest", "cost", "scale"))
@@ -96,18 +98,30 @@ async def at_rest(folder: Path, store: str, address: str) -> dict[str, float]:
 
 async def at_scale(home: Path, options: argparse.Namespace, address: str, keys: list[str]) -> dict[str, float]:
     """The start, memory and first calls with many people in the store."""
-    callers = keys[: sized(50, smallest=2)]
+    count = sized(50, smallest=1)
+    callers, others, later = keys[:count], keys[2 * count :][: options.here], keys[count : 2 * count]
     with gateway(home.with_name("nobody"), address, "") as (_, process, began):
         found = {"start_without_s": began, "start_without_cpu_s": cpu_of(process.pid)}
     with gateway(home, address, options.store) as (url, process, began):
         found |= {"start_s": began, "start_cpu_s": cpu_of(process.pid), "memory_at_start_mb": memory(process.pid)}
-        for name in ("first_call", "further_call"):
-            before = spent_by(process.pid)
-            took = sorted([await timed(url, key) for key in callers])
-            found |= {f"{name}_ms": took[len(took) // 2], f"{name}_p95_ms": took[int(len(took) * 0.95)]}
-            # With what goes on behind it: a user's servers are reached when they come.
-            found[f"{name}_cpu_ms"] = (spent_by(process.pid) - before) / len(callers) * 1000
+        found |= await first_and_further(url, process.pid, callers, "")
         found["memory_mb"] = memory(process.pid)
+        await asyncio.gather(*(call_as(url, others[start::4]) for start in range(4)))
+        await asyncio.sleep(sized(3, smallest=0))  # until their servers are connected
+        found |= await first_and_further(url, process.pid, later, "crowded_")
+        found["crowded_memory_mb"] = memory(process.pid)
+    return found
+
+
+async def first_and_further(url: str, pid: int, keys: list[str], prefix: str) -> dict[str, float]:
+    """How long users wait who come one after the other, and who call once more."""
+    found: dict[str, float] = {}
+    for name in (f"{prefix}first_call", f"{prefix}further_call"):
+        before = spent_by(pid)
+        took = sorted([await timed(url, key) for key in keys])
+        found |= {f"{name}_ms": took[len(took) // 2], f"{name}_p95_ms": took[int(len(took) * 0.95)]}
+        # With what goes on behind it: a user's servers are reached when they come.
+        found[f"{name}_cpu_ms"] = (spent_by(pid) - before) / len(keys) * 1000
     return found
 
 
