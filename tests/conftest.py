@@ -17,6 +17,10 @@ from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs] - i
 from xdist.scheduler import LoadFileScheduling  # pyright: ignore[reportMissingTypeStubs] - the same
 
 from tests.harness import FORKS, OLD_PYTHON, TESTS, Start, preloaded
+from tests.storage.engines import place
+from tests.storage.postgres import postgres
+
+__all__ = ["place", "postgres"]  # here, so that the tests of all folders share one PostgreSQL
 
 # Assertions of these say what was compared. Here, because tests of other folders import them too.
 pytest.register_assert_rewrite("tests.fidelity.case", "tests.fidelity.features", "tests.fidelity.callers")
@@ -91,7 +95,7 @@ QUICK = (
 """What is part of `make check` all the same: a little that runs end to end, and rules that are tried without."""
 
 
-def place(path: Path) -> int:
+def turn_of(path: Path) -> int:
     """Where a file stands among the slow ones; behind them all if it is not slow."""
     inside = path.relative_to(TESTS)
     names = {str(inside), *map(str, inside.parents)}
@@ -103,15 +107,15 @@ def place(path: Path) -> int:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Not even import what would be left out."""
     left_out = config.option.markexpr == "not slow" and collection_path.suffix == ".py"
-    return True if left_out and place(collection_path) < len(SLOW) else None
+    return True if left_out and turn_of(collection_path) < len(SLOW) else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes long, so that no worker has it left when the others are done."""
     for item in items:
-        if place(item.path) < len(SLOW):
+        if turn_of(item.path) < len(SLOW):
             item.add_marker("slow")
-    items.sort(key=lambda item: place(item.path))
+    items.sort(key=lambda item: turn_of(item.path))
 
 
 @pytest.hookimpl(wrapper=True)

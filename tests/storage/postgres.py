@@ -1,4 +1,4 @@
-"""A real PostgreSQL, from a wheel: one for a process of tests, with a database for each that asks."""
+"""A real PostgreSQL, from a wheel: one for a process of tests, with an empty database for each that asks."""
 
 from __future__ import annotations
 
@@ -10,29 +10,42 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 NOBODY = 65534
-Make = Callable[[], str]
-"""Makes an empty database, and gives its address."""
+
+
+class Databases:
+    """Empty databases of one server. Making one takes as long as a test: who is done with one gives it back."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._numbers, self._free = folder, itertools.count(), list[str]()
+
+    @contextmanager
+    def one(self) -> Generator[str]:
+        """The address of an empty database."""
+        name = self._free.pop() if self._free else ""
+        if not name:
+            name = f"t{next(self._numbers)}"
+            self._sql("postgres", f"CREATE DATABASE {name}")
+        yield f"postgresql://postgres@/{name}?host={self._folder}"
+        self._sql(name, "SET client_min_messages = error", "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+        self._free.append(name)
+
+    def _sql(self, database: str, *statements: str) -> None:
+        words = [word for statement in statements for word in ("-c", statement)]
+        _as_nobody(self._folder, _binary("psql"), "-qX", "-h", str(self._folder), "-U", "postgres", *words, database)
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Generator[Make]:
-    """Makes databases in a server that ends with the tests."""
+def postgres() -> Generator[Databases]:
+    """Databases in a server that ends with the tests."""
     with running() as folder:
-        numbers = itertools.count()
-
-        def make() -> str:
-            name = f"t{next(numbers)}"
-            _as_nobody(folder, _binary("createdb"), "-h", str(folder), "-U", "postgres", name)
-            return f"postgresql://postgres@/{name}?host={folder}"
-
-        yield make
+        yield Databases(folder)
 
 
 @contextmanager
@@ -46,7 +59,7 @@ def running() -> Generator[Path]:
         try:
             yield folder
         finally:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGQUIT)  # at once: nobody wants what is in it
             process.wait(30)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
