@@ -63,6 +63,13 @@ async def test_what_cannot_be_is_refused_by_name() -> None:
         McpManagerV2(tool_search_strategy="magic")
     with pytest.raises(ConfigError, match="not open"):
         await McpManagerV2().get_thread_tools("t")
+    with pytest.raises(ConfigError, match="no option 'colour'") as caught:
+        McpManagerV2(colour="red")
+    assert "enable_programmatic_calling" in str(caught.value)
+    with pytest.raises(ConfigError, match=r"discovery_endpoint.*\[discovery\] url"):
+        await McpManagerV2().initialize(discovery_endpoint="https://x.example")
+    with pytest.raises(ConfigError, match="calls nothing from code"):
+        await McpManagerV2(enable_programmatic_calling=False).execute_from_code("x")
 
 
 async def test_shutting_down_never_fails(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -32,6 +32,8 @@ class McpManagerV2Config:
     """Whose manager it is; empty for a program that has no users."""
     tool_search_strategy: SearchStrategy | None = None
     """How tools are searched where the call says nothing; default is the thread's, and then `[search]`'s."""
+    enable_programmatic_calling: bool = True
+    """Whether `execute_from_code` calls anything."""
 
     def __post_init__(self) -> None:
         if self.tool_search_strategy is not None:
@@ -47,7 +49,7 @@ class McpManagerV2:
         config: McpManagerV2Config | None = None,
         **options: Any,
     ) -> None:
-        self.config = replace(config or McpManagerV2Config(), **options)
+        self.config = _changed(config or McpManagerV2Config(), options)
         self._source, self._stack = source, AsyncExitStack()
         self._opened: tuple[McpRegistry, McpContextManager, McpStorage] | None = None
         self._executor: ProgrammaticToolExecutor | None = None
@@ -56,7 +58,7 @@ class McpManagerV2:
 
     async def initialize(self, config: McpManagerV2Config | None = None, **options: Any) -> None:
         """Open a hub, unless one was given; whoever calls this calls `shutdown`, too."""
-        self.config = replace(config or self.config, **options)
+        self.config = _changed(config or self.config, options)
         if self._opened is None:
             source = self._source
             hub = source if isinstance(source, Hub) else await self._stack.enter_async_context(open_hub(source))
@@ -140,6 +142,10 @@ class McpManagerV2:
         self, tool_name: str, arguments: Mapping[str, Any] | None = None, context: ExecutionContext | None = None
     ) -> ExecutionResult:
         """Call a tool from code, as the user's; a failure is a result that says so."""
+        if not self.config.enable_programmatic_calling:
+            raise ConfigError(
+                "This manager calls nothing from code.", hint="Leave out `enable_programmatic_calling=False`."
+            )
         return await self.executor.execute_from_code(tool_name, arguments, context)
 
     async def set_thread_servers(self, thread_id: str, server_ids: Iterable[str] | None) -> None:
@@ -168,3 +174,20 @@ class McpManagerV2:
             min_score=min_score,
             strategy=strategy or self.config.tool_search_strategy,
         )
+
+
+_SAID_ELSEWHERE = {
+    "discovery_endpoint": "`[discovery] url` names the endpoint, and `hub.services` registers what it offers.",
+    "cors_proxy_url": "None is needed: servers are called from here. For browsers there is `[edge]`.",
+    "enabled": "Leave the manager out where there is to be none.",
+}
+"""Options of ART's that are the operator's to say, or nobody's."""
+
+
+def _changed(config: McpManagerV2Config, options: Mapping[str, Any]) -> McpManagerV2Config:
+    """A configuration with options by name."""
+    known = [one.name for one in fields(McpManagerV2Config)]
+    for name in options.keys() - set(known):
+        hint = _SAID_ELSEWHERE.get(name, f"There are: {', '.join(known)}.")
+        raise ConfigError(f"A manager has no option {name!r}.", hint=hint)
+    return replace(config, **options)
