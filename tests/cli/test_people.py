@@ -230,6 +230,7 @@ def test_a_server_is_one_users_own_and_leaves_the_file_alone(desk: Desk) -> None
         (("add", "a", "http://127.0.0.1:1/", "--scope", "app", "--user", "wrong"), 2, "is everybody's"),
         (("add", "a", "http://127.0.0.1:1/", "--user", "wrong"), 2, "Say --scope user"),
         (("add", "a", "http://127.0.0.1:1/", "--scope", "user", "--user", "nobody"), 1, "There is no user 'nobody'"),
+        (("add", "a", "some-server", "--scope", "user", "--user", "wrong"), 2, "add --scope … a some-server …"),
     ],
 )
 def test_wrong_use_is_explained_the_same_both_ways(

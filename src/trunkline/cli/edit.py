@@ -234,7 +234,7 @@ def _spec(options: argparse.Namespace, path: Path) -> dict[str, Any]:
 
 _TAKEN = {"--env": "env", "--header": "header", "--transport": "transport", "--force": "force"}
 """Options of ours that are taken behind the command as well."""
-_DOUBTFUL = ("--cwd", "--config", "--format", "--manifest", "--set", "--package")
+_DOUBTFUL = ("--cwd", "--config", "--format", "--manifest", "--set", "--package", "--scope", "--no-download")
 """Options of ours that a program may well have, too."""
 _CONTAINERS = ("docker", "podman", "nerdctl")
 
