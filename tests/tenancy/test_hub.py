@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from tests.harness import gateway
+from tests.questions.scene import inside
 from tests.tenancy.test_access import ALL, notes
 from trunkline import (
     Config,
     Hub,
     LimitReached,
+    SearchSection,
     ServerRegistered,
     ServerSpec,
     ServerUnregistered,
@@ -38,6 +40,7 @@ async def tools(hub: Hub, thread: str, user: str = "") -> set[str]:
     return {tool.shown for tool in await hub.thread(thread, user).get_thread_tools()}
 
 
+WORDS = SearchSection(strategy="bm25")
 ONE, TWO = ({name for name in ALL if name.startswith(server)} for server in ("one", "two"))
 
 
@@ -222,3 +225,31 @@ async def test_what_one_user_has_of_their_own_leaves_the_views_of_all_others_as_
     assert {name for name in own if name.startswith("git__")} == {"git__delete_note", "git__read_note"}
     assert "three__read_note" in everybodys.snapshot.tools
     assert "git__read_note" in everybodys.snapshot.tools
+
+
+async def test_what_is_searched_follows_the_servers_of_each_user(tmp_path: Path) -> None:
+    async with gateway(tmp_path / "far", {}) as far, open_hub(Config(home=tmp_path, search=WORDS)) as hub:
+        await far.hub.mount(notes("git", "mine"))
+        await hub.mount(notes("one", "of one"))
+
+        async def indexed() -> set[str]:
+            await hub.find("read a note", user="ana")
+            search = inside(hub.relay.finding, "_search")
+            found = {key.rpartition("/")[0] for key in inside(search, "index").tools}
+            assert found == set(inside(search, "_offers"))
+            return found
+
+        before = await indexed()
+        for user in ("ana", "bob"):
+            await hub.register_server({"name": "git", "url": far.url}, "user", user)
+            await tools(hub, "t", user)
+        both = await indexed()
+        await hub.unregister_server("git", "user", "bob")
+        one_left = await indexed()
+        await hub.relay.tenants.leave("ana")
+        await hub.relay.tenants.arrive("ana", 5)
+        again = await indexed()
+
+    assert before == {"one"}
+    assert both == {"one", "ana/git", "bob/git"}
+    assert one_left == again == {"one", "ana/git"}

@@ -331,8 +331,8 @@ async def test_who_lists_has_their_own_quiet_servers_read_again_and_nobody_elses
     async def answer(request: web.Request) -> web.Response:
         message = await request.json()
         listed[request.path] += message["method"] == "tools/list"
-        said = {"tools": []} if message["method"] == "tools/list" else {"supportedVersions": [VERSION]}
-        result = {"resultType": "complete", "capabilities": {"tools": {}}, **said}
+        said: dict[str, Any] = {"tools": []} if message["method"] == "tools/list" else {"supportedVersions": [VERSION]}
+        result: dict[str, Any] = {"resultType": "complete", "capabilities": {"tools": {}}, **said}
         return web.json_response({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
     app = web.Application()
