@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -137,14 +138,13 @@ async def test_thirty_planted_secrets_are_found_nowhere(tmp_path: Path, http: ai
     env["TMPDIR"] = str(tmp_path / "temporary")
     environ = {**os.environ, "TRUNKLINE_HOME": str(tmp_path), PASSPHRASE: plant("passphrase")}
 
-    def run(*words: str, given: str = "") -> str:
-        """A command; what it says."""
-        done = subprocess.run(
-            [TRUNKLINE, *words, "--config", str(tmp_path / "config.json")],
+    async def run(*words: str, given: str = "") -> None:
+        """A command, which may ask the servers of this process."""
+        done = await asyncio.to_thread(
+            subprocess.run, [TRUNKLINE, *words, "--config", str(tmp_path / "config.json")],
             input=given, capture_output=True, text=True, env={**environ, **env}, timeout=60, check=False,
         )  # fmt: skip
         heard.append(done.stdout + done.stderr)
-        return done.stdout
 
     def grant(asked: dict[str, str]) -> web.Response | None:
         machine = asked["grant_type"] != "authorization_code"
@@ -159,7 +159,7 @@ async def test_thirty_planted_secrets_are_found_nowhere(tmp_path: Path, http: ai
 
     async with provider(answer=grant, sent_back=sent_back, more=[web.post("/quoting", quoting)]) as one:
         (tmp_path / "config.json").write_text(json.dumps(config_of(one)))
-        run("secret", "set", "P_KEPT", given=plant("kept secret"))
+        await run("secret", "set", "P_KEPT", given=plant("kept secret"))
         with trunkline_up(tmp_path, config_of(one), **env) as (url, process):
             admin = Api(url, http, env["P_TOKEN"], heard)
             await admin("POST", "users", {"name": "ana"})
@@ -172,11 +172,12 @@ async def test_thirty_planted_secrets_are_found_nowhere(tmp_path: Path, http: ai
             plant.all["the verifier of a sign-in"] = one.tokens[-1].get("code_verifier", "no verifier")
             await provoke(url, admin, plant, key)
             await everything(admin)
-            for words in (["list", "--format", "json"], ["servers"], ["connections", "--user", "ana"], ["doctor"]):
-                run(*words)
-            run("store", "backup", str(tmp_path / "backup.db"))
-            run("store", "export", str(tmp_path / "plain.json"))
-            run("store", "export", str(tmp_path / "sealed.json"), "--passphrase")
+            for words in (
+                ("list", "--format", "json"), ("servers",), ("connections", "--user", "ana"), ("doctor",),
+                ("store", "backup", str(tmp_path / "backup.db")), ("store", "export", str(tmp_path / "plain.json")),
+                ("store", "export", str(tmp_path / "sealed.json"), "--passphrase"),
+            ):  # fmt: skip
+                await run(*words)
             processes = [psutil.Process(process.pid), *descendants(process.pid)]
             typed = " ".join(" ".join(each.cmdline()) for each in processes)
             children = {each.pid: str(each.environ()) for each in processes[1:]}
