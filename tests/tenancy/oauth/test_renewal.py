@@ -95,6 +95,7 @@ FAULTS: dict[str, Fault] = {
     "no token": fault(body=b'{"token_type":"Bearer"}', content_type="application/json"),
     "no JSON object": fault(body=b'["access_token"]', content_type="application/json"),
     "a redirection": fault(status=307, headers={"location": "/elsewhere"}),
+    "an error of its own with 200": fault(body=b'{"error":"try_later"}', content_type="application/json"),
 }
 
 
@@ -156,7 +157,32 @@ async def test_a_token_endpoint_that_does_not_answer_costs_a_call_no_more_than_i
     assert kept.problem == ""
 
 
-@pytest.mark.parametrize("expires_in", [None, 0, 10**30])
+NO_MORE = {
+    "the standard": (400, {"error": "invalid_grant"}, "invalid_grant"),
+    "GitHub": (200, {"error": "bad_refresh_token", "error_description": "It has expired."}, "invalid_grant"),
+    "Slack": (200, {"ok": False, "error": "invalid_refresh_token"}, "invalid_grant"),
+}
+
+
+@pytest.mark.parametrize("who", NO_MORE)
+async def test_a_refresh_token_that_is_good_for_nothing_any_more_is_not_tried_again(tmp_path: Path, who: str) -> None:
+    status, said, reason = NO_MORE[who]
+    async with provider() as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
+        await sign_in(opened, http)
+        one.valid.clear()
+        one.answer = lambda asked: web.json_response(said, status=status)
+        caller = ModernCaller(opened.url, http)
+        heard = [(await caller.call("whoami")).error["message"] for _ in range(3)]
+        kept = await kept_tokens(tmp_path)
+
+    assert [f"has ended ({reason}). Somebody has to sign in again" in one for one in heard] == [True] * 3
+    assert [f"{one.url}/authorize?" in told for told in heard] == [True] * 3
+    assert len(one.refreshes) == 1
+    assert kept is not None
+    assert kept.problem == reason
+
+
+@pytest.mark.parametrize("expires_in", [None, 0, -1, 10**30])
 async def test_a_lifetime_that_makes_no_sense_is_no_reason_to_renew_again_and_again(
     expires_in: Any, tmp_path: Path
 ) -> None:

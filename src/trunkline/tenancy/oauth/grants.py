@@ -28,7 +28,16 @@ LATEST = 300.0
 """Seconds after which is asked again, whatever was said."""
 FINAL = frozenset(("invalid_grant", "invalid_client", "unauthorized_client", "access_denied"))
 """Errors after which the same request will never be granted."""
-
+OWN_WORDS = {
+    "bad_refresh_token": "invalid_grant",
+    "bad_verification_code": "invalid_grant",
+    "incorrect_client_credentials": "invalid_client",
+    "invalid_refresh_token": "invalid_grant",
+    "invalid_code": "invalid_grant",
+    "invalid_client_id": "invalid_client",
+    "bad_client_secret": "invalid_client",
+}
+"""What GitHub and Slack say in place of the standard's words; both say it with HTTP 200."""
 
 NEVER = FINAL | {"invalid_request", "invalid_scope", "invalid_target", "unsupported_grant_type"}
 """The same for requests that no person's sign-in hangs on."""
@@ -130,11 +139,14 @@ class TokenEndpoint:
 
 def read_tokens(answer: WebAnswer, final: Collection[str] = FINAL) -> Granted:
     """The tokens of an answer. Only what the authorization server says in so many words is final."""
-    said, error = answer.content, answer.content.get("error")
-    if answer.status in (400, 401, 403) and isinstance(error, str) and error in final:
+    said = answer.content
+    given = answer.status == 200 and "access_token" in said
+    error = "" if given else as_text(said.get("error"))
+    error = OWN_WORDS.get(error, error)
+    if answer.status in (200, 400, 401, 403) and error in final:
         raise GrantRefusedError(error)
-    if answer.status != 200:
-        reason = f", {error}" if isinstance(error, str) and error.isidentifier() and len(error) < 40 else ""
+    if answer.status != 200 or error:
+        reason = f", {error}" if error.isidentifier() and len(error) < 40 else ""
         raise LaterError(f"The token endpoint answered HTTP {answer.status}{reason}.", retry_after(answer, time.time()))
     token, kind = said.get("access_token"), said.get("token_type")
     if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable() or " " in token:
