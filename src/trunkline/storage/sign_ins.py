@@ -66,6 +66,12 @@ async def find(store: Store, state: str) -> SignInRow | None:
     return SignInRow(*rows[0]) if rows else None
 
 
+async def is_unanswered(store: Store, owner: str, server: str, issuer: str) -> bool:
+    """Whether somebody was sent to an authorization server not long ago who never came back."""
+    asked = "SELECT 1 FROM sign_ins WHERE owner = ? AND server = ? AND issuer = ? AND used = 0 LIMIT 1"
+    return bool(await store.fetch(asked, owner, server, issuer))
+
+
 async def take_lease(store: Store, name: str, holder: str, seconds: float) -> bool:
     """Have something to oneself for a while, unless somebody has it."""
     until = now() + int(seconds * 1000)

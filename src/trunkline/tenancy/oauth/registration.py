@@ -29,6 +29,8 @@ class Client(msgspec.Struct, frozen=True, omit_defaults=True):
     expires: float = 0.0
     registered: bool = False
     """We registered it ourselves, and may do so again."""
+    made: float = 0.0
+    """When that was."""
 
     def fits(self, redirect_uri: str) -> bool:
         """Whether it can still be used."""
@@ -87,7 +89,7 @@ async def _register(web: Web, issuer: Issuer, redirect_uri: str) -> Client:
     given = said.get("token_endpoint_auth_method")
     chosen = given if given in METHODS else method if secret or method == "none" else "none"
     lasts = float(expires) if isinstance(expires, (int, float)) and secret and 0 < expires < 2**40 else 0.0
-    return Client(client_id, secret, chosen, redirect_uri, lasts, registered=True)
+    return Client(client_id, secret, chosen, redirect_uri, lasts, registered=True, made=time.time())
 
 
 def _method(issuer: Issuer, secret: bool) -> str:

@@ -18,6 +18,7 @@ from trunkline.storage import sign_ins as rows
 from trunkline.storage.credentials import CredentialName
 from trunkline.storage.store import now
 from trunkline.tenancy.oauth.account import account_of
+from trunkline.tenancy.oauth.clients import UNKNOWN, forget_client, keep_client, usable_client
 from trunkline.tenancy.oauth.grants import (
     GrantRefusedError,
     TokenEndpoint,
@@ -55,7 +56,6 @@ from trunkline.tenancy.sign_ins import (
 LIFE = 600.0
 """Seconds that a person has to sign in."""
 LOOK = 0.5
-CLIENT = "client"
 IDENTITY = frozenset(("openid", "profile", "email"))
 ATTEMPT = "attempt "
 
@@ -137,14 +137,12 @@ class Flow:
         before = await load(all.vault, owner, spec.name)
         issuer = await find_issuer(web, spec.url, resource, config, before.issuer if before is not None else "")
         redirect_uri = f"{all.address}{CALLBACK}"
-        name = CredentialName("", spec.name, issuer.issuer, CLIENT)
-        content = await all.vault.get(name)
-        kept = msgspec.json.decode(content, type=Client) if content is not None else None
+        kept = await usable_client(all.vault, await all.store(), spec.name, owner, issuer)
         client = await client_for(
             web, issuer, config, redirect_uri=redirect_uri, document=f"{all.address}{DOCUMENT}", kept=kept
         )
         if client.registered and client != kept:
-            await all.vault.put(name, msgspec.json.encode(client))
+            await keep_client(all.vault, spec.name, issuer, client)
         known = (*before.identity, *granted) if before is not None else granted
         wanted = scopes_for(
             configured=config.scopes, challenged=challenge.scopes, resource=resource.scopes, granted=known
@@ -267,6 +265,8 @@ class Flow:
         if (said is None and issuer.says_iss) or (said is not None and said != issuer.issuer):
             return "The answer does not come from the authorization server that was asked (RFC 9207)."
         error = query.get("error")
+        if error in UNKNOWN:
+            await forget_client(self._all.vault, row.server, issuer.issuer, attempt.client)
         if error is not None:
             return _REFUSED.get(error, "The authorization server did not agree.")
         code = query.get("code", "")
@@ -278,15 +278,19 @@ class Flow:
         key = SigningKey(attempt.key) if attempt.key else None
         web = Web(self._all.http, attempt.server_url, public_only=spec.public_only)
         endpoint = TokenEndpoint(web, issuer, attempt.client, spec.oauth.private_key, key)
-        granted = await endpoint.ask(
-            {
-                "grant_type": "authorization_code",
-                "code": code,
-                "redirect_uri": attempt.redirect_uri,
-                "code_verifier": attempt.verifier,
-                "resource": attempt.resource,
-            }
-        )
+        asked = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": attempt.redirect_uri,
+            "code_verifier": attempt.verifier,
+            "resource": attempt.resource,
+        }
+        try:
+            granted = await endpoint.ask(asked)
+        except GrantRefusedError as refused:
+            if refused.reason in UNKNOWN:
+                await forget_client(self._all.vault, row.server, issuer.issuer, attempt.client)
+            raise
         made = Tokens(
             server_url=attempt.server_url,
             resource=attempt.resource,
@@ -356,6 +360,9 @@ class Flow:
         if held is None:
             return False
         await vault.remove(user=user, server=server, field=TOKENS)
+        # Whoever has to begin all over also gets rid of what does not work any more.
+        await forget_client(vault, server, held.issuer, held.client)
+        self._open = {key: one for key, one in self._open.items() if key[0] != user}
         await self._all.changed(user, server)
         spec = self._all.spec_of(server)
         config = spec.oauth if spec is not None else ServerSpec().oauth

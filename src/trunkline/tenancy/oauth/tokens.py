@@ -14,6 +14,7 @@ from trunkline.storage.credentials import CredentialName
 from trunkline.storage.sign_ins import end_lease, take_lease
 from trunkline.storage.store import Store
 from trunkline.tenancy.credentials import Vault
+from trunkline.tenancy.oauth.clients import UNKNOWN, forget_client
 from trunkline.tenancy.oauth.grants import Granted, GrantRefusedError, LaterError, TokenEndpoint, expiry
 from trunkline.tenancy.oauth.metadata import Issuer
 from trunkline.tenancy.oauth.registration import Client, configured
@@ -158,6 +159,8 @@ class Renewal:
             new = old.renewed(await endpoint_of(self.web, old, self.config).ask(fields))
         except GrantRefusedError as error:
             await save(self.vault, self.user, self.server, msgspec.structs.replace(old, problem=error.reason))
+            if error.reason in UNKNOWN:
+                await forget_client(self.vault, self.server, old.issuer, old.client)
             raise
         await save(self.vault, self.user, self.server, new)
         return new
