@@ -17,6 +17,7 @@ from trunkline.upstream.egress import Egress
 from trunkline.upstream.http1 import Response
 
 if TYPE_CHECKING:
+    from trunkline.tenancy.oauth.clients import Shown
     from trunkline.tenancy.oauth.credential import Credential
     from trunkline.tenancy.oauth.sign_in import Flow
 
@@ -101,6 +102,8 @@ class SignIns:
         """The servers that are given what callers' tokens are exchanged for."""
         self.replaced: Callable[[str], object] = lambda server: None
         """Told that a server may know us as somebody else now: what it answered before counts no more."""
+        self.shown: dict[str, Shown] = {}
+        """Where what is secret of the servers' configured clients may be sent."""
         self._brought: dict[str, tuple[str, float]] = {}
         """The newest token of each user who came with one, and when it ends; only where such are exchanged."""
         self._known: dict[str, dict[tuple[str, str], SignIn]] = {}

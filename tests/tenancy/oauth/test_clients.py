@@ -1,9 +1,10 @@
-"""As whom we sign in: clients that we registered, and that were forgotten there."""
+"""As whom we sign in: registered anew when we were forgotten, and shown to one authorization server alone."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -14,6 +15,10 @@ from tests.tenancy.oauth.provider import Asked, Provider, base_of, login, provid
 from trunkline.gateway.serve import Gateway
 from trunkline.tenancy.oauth import clients
 from trunkline.tenancy.oauth import sign_in as flow
+
+Json = dict[str, Any]
+BY_HAND: Json = {"client_id": "by-hand", "client_secret": "hush"}
+ASKS_FOR_SECRETS: Json = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
 
 
 def unknown(asked: Asked) -> web.Response:
@@ -87,3 +92,47 @@ async def test_signing_out_begins_all_over(tmp_path: Path) -> None:
         second = (await login(opened, http))["url"]
 
     assert ("client_id=client-1&" in first, "client_id=client-2&" in second) == (True, True)
+
+
+@pytest.mark.parametrize("grant", ["code", "client_credentials"])
+async def test_a_configured_secret_is_shown_to_no_authorization_server_that_the_server_names_later(
+    tmp_path: Path, grant: str
+) -> None:
+    def given(asked: Asked) -> web.Response:
+        one.valid.add("good")
+        return web.json_response({"access_token": "good", "token_type": "Bearer"})
+
+    async with (
+        provider(metadata=ASKS_FOR_SECRETS, answer=given) as one,
+        provider(metadata=ASKS_FOR_SECRETS, answer=given) as evil,
+        aiohttp.ClientSession() as http,
+    ):
+        refused = ""
+        for _ in range(2):  # it is known after a restart, too
+            async with gateway(tmp_path, server_of(one, grant=grant, **BY_HAND)) as opened:
+                if grant == "code":
+                    await sign_in(opened, http)
+                assert (await ModernCaller(opened.url, http).call("whoami")).text == "you"
+                one.description["authorization_servers"] = [evil.url]
+                one.valid.clear()
+                caller = ModernCaller(opened.url, http)
+                heard = [(await caller.call("whoami")).error["message"] for _ in range(2)]
+                told = await login(opened, http) if grant == "code" else {}
+            refused = str((heard, told))
+            one.description.clear()
+        one.description["authorization_servers"] = [evil.url]
+        async with gateway(tmp_path, server_of(one, grant=grant, issuer=evil.url, **BY_HAND)) as opened:
+            if grant == "code":
+                said = (await login(opened, http))["url"]
+                async with http.get(said, allow_redirects=False) as page:
+                    assert page.headers["location"].startswith(base_of(opened))
+
+    assert "names another authorization server" in refused
+    assert "`issuer` in [servers.NAME.oauth]" in refused
+    assert {asked["client_secret"] for asked in one.tokens} == {"hush"}
+    assert evil.registered == 0
+    if grant == "code":
+        assert evil.tokens == []
+    else:
+        assert {asked["grant_type"] for asked in evil.tokens} == {grant}  # once the configuration says that it moved
+    assert f"{evil.url}/authorize" not in refused

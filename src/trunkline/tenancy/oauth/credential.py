@@ -13,6 +13,7 @@ import msgspec
 from trunkline.balance.health import Backoff
 from trunkline.errors import AuthorizationNeededError, ConfigError, UpstreamError
 from trunkline.tasks import drop_outcome
+from trunkline.tenancy.oauth.clients import show_to
 from trunkline.tenancy.oauth.grants import (
     EXCHANGE,
     JWT_BEARER,
@@ -54,6 +55,8 @@ class Credential:
         self._key: SigningKey | None = None
         self._nonce = ""
         self._later = Backoff()
+        self._remedy = ""
+        """What to do about the reason, where waiting alone does not help."""
         self._told = False
         self._working: asyncio.Task[None] | None = None
         self._subject: str = ""
@@ -202,6 +205,7 @@ class Credential:
         now = time.monotonic()
         self._later.failed(now, error.message, random.random())  # noqa: S311 - jitter
         self._later.closed_until = max(self._later.closed_until, now + error.retry_after)
+        self._remedy = ""
         if not self._told:
             self._told = True
             server = self._spec.name
@@ -261,11 +265,12 @@ class Credential:
             self._subject, self._later = subject, Backoff()  # what was refused was another's turn
         wait = self._later.wait(time.monotonic())
         if wait:
-            raise LaterError(f"There is no token for server {spec.name!r}: {self._later.reason}", wait)
+            raise LaterError(f"There is no token for server {spec.name!r}: {self._later.reason}", wait, self._remedy)
         try:
             challenge = read_challenge(self._of.challenge)
             resource = await find_resource(self.web, spec.url, challenge)
             issuer = await find_issuer(self.web, spec.url, resource, config)
+            await show_to(self._all.vault, self._all.shown, spec, issuer)
             client = configured(config, issuer)
             if client is None:
                 raise ConfigError(f"Server {spec.name!r} has no `client_id` in its `oauth` table.")
@@ -282,6 +287,7 @@ class Credential:
             # Asked again and again it would not be given either.
             self._later.failed(time.monotonic(), error.message, 1.0)
             self._later.closed_until = time.monotonic() + ONCE_MORE
+            self._remedy = error.hint
             raise AuthorizationNeededError(
                 f"Server {spec.name!r} wants authorization: {error.message}",
                 hint=error.hint or "See its `oauth` table.",

@@ -54,8 +54,8 @@ class GrantRefusedError(ConfigError):
 class LaterError(AuthorizationNeededError):
     """No token now, although nothing is lost: ask again after a while."""
 
-    def __init__(self, message: str, retry_after: float = 0.0) -> None:
-        super().__init__(message, hint="It is tried again; nothing has to be done.")
+    def __init__(self, message: str, retry_after: float = 0.0, hint: str = "") -> None:
+        super().__init__(message, hint=hint or "It is tried again; nothing has to be done.")
         self.retry_after = retry_after
 
 

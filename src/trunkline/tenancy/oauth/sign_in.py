@@ -18,7 +18,7 @@ from trunkline.storage import sign_ins as rows
 from trunkline.storage.credentials import CredentialName
 from trunkline.storage.store import now
 from trunkline.tenancy.oauth.account import account_of
-from trunkline.tenancy.oauth.clients import UNKNOWN, forget_client, keep_client, usable_client
+from trunkline.tenancy.oauth.clients import UNKNOWN, forget_client, keep_client, show_to, usable_client
 from trunkline.tenancy.oauth.grants import (
     GrantRefusedError,
     TokenEndpoint,
@@ -137,6 +137,7 @@ class Flow:
         before = await load(all.vault, owner, spec.name)
         issuer = await find_issuer(web, spec.url, resource, config, before.issuer if before is not None else "")
         redirect_uri = f"{all.address}{CALLBACK}"
+        await show_to(all.vault, all.shown, spec, issuer)
         kept = await usable_client(all.vault, await all.store(), spec.name, owner, issuer)
         client = await client_for(
             web, issuer, config, redirect_uri=redirect_uri, document=f"{all.address}{DOCUMENT}", kept=kept
@@ -188,6 +189,7 @@ class Flow:
             web = Web(self._all.http, spec.url, public_only=spec.public_only)
             resource = await find_resource(web, spec.url, Challenge())
             issuer = await find_issuer(web, spec.url, resource, config)
+            await show_to(self._all.vault, self._all.shown, spec, issuer)
         client = configured(config, issuer)
         if client is None and given.refresh_token:
             raise ConfigError(
