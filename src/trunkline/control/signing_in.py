@@ -57,7 +57,9 @@ class SigningIn:
     async def needed(self, scope: Scope, spec: ServerSpec, error: AuthorizationNeededError) -> AuthorizationNeededError:
         """The error with the address where the caller's person signs in, where there is one."""
         self._events.emit(SignInNeeded(scope.user, spec.name))
-        if self._sign_ins.address and not error.url:
+        if spec.oauth.shared and scope.role != "admin":
+            error.hint = "It is an admin's to sign in to, for everybody: tell one."
+        elif self._sign_ins.address and not error.url:
             with suppress(TrunklineError):
                 begun = await self._sign_ins.begin(spec, scope.user)
                 if begun is not None:

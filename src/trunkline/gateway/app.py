@@ -203,7 +203,7 @@ class App:
             "/mcp": self._mcp,
             "/mcp/": self._mcp,
             pages.PATH: self._pages,
-            callback.PATH: partial(callback.answer, sign_ins, doors.guard.whose, doors.cookies),
+            callback.PATH: partial(callback.answer, sign_ins, doors.guard.scope_of, doors.cookies),
             local_api.PATH: self._local,
             API: partial(self.api, let_in=self._let_in),
             metrics.PATH: self._measured,

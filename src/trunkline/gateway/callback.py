@@ -12,21 +12,21 @@ from trunkline.errors import RefusedError
 from trunkline.gateway.cookie import Cookies, cookies_of, set_cookie
 from trunkline.gateway.pages import PAGE, page_of
 from trunkline.gateway.request import JSON, Headers, Request
-from trunkline.identity import unit_name
+from trunkline.identity import Scope, unit_name
 from trunkline.tenancy.sign_ins import CALLBACK, DOCUMENT, GATE, Gate, SignIns
 
 PATH = "/oauth/"
 LONGEST = 16 * 1024
 """Bytes of what an authorization server may send somebody back with."""
 
-Whose = Callable[[str], Awaitable[str | None]]
-"""Gives the user of a key."""
+ScopeOf = Callable[[str], Awaitable[Scope | None]]
+"""Whom a key lets in."""
 
 
-async def answer(sign_ins: SignIns, whose: Whose, cookies: Cookies, request: Request) -> None:
+async def answer(sign_ins: SignIns, scope_of: ScopeOf, cookies: Cookies, request: Request) -> None:
     """Begin or finish a sign-in, or say who we are. What is in the address is shown nowhere."""
     if request.path.startswith(GATE):
-        await _gate(sign_ins, whose, cookies, request)
+        await _gate(sign_ins, scope_of, cookies, request)
         return
     if request.path not in (CALLBACK, DOCUMENT):
         raise RefusedError("There is nothing here.", status=404, hint="MCP is at /mcp.")
@@ -46,7 +46,7 @@ async def answer(sign_ins: SignIns, whose: Whose, cookies: Cookies, request: Req
         request.answer(200, page_of("Signed in", "<p>You can close this page.</p>"), PAGE)
 
 
-async def _gate(sign_ins: SignIns, whose: Whose, cookies: Cookies, request: Request) -> None:
+async def _gate(sign_ins: SignIns, scope_of: ScopeOf, cookies: Cookies, request: Request) -> None:
     """Let the person pass whom a sign-in is for: who began it must be who finishes it."""
     found = await sign_ins.gate(request.path.removeprefix(GATE))
     if found is None:
@@ -59,10 +59,10 @@ async def _gate(sign_ins: SignIns, whose: Whose, cookies: Cookies, request: Requ
         raise RefusedError(f"There is nothing to {request.method} here.", status=405)
     # Browsers send the cookie where a page of ours led here, and never where another's did.
     known = await cookies.admit(request) if request.method == "GET" else None
-    signed_in = known is not None and known.scope.user == found.owner
+    signed_in = known is not None and found.lets_in(known.scope)
     if scheme.lower() != "bearer" and not signed_in:
         request.answer(200, _form(found), PAGE)
-    elif not signed_in and await whose(key.strip()) != found.owner:
+    elif not signed_in and not found.lets_in(await scope_of(key.strip())):
         request.answer(403, _form(found, "This is for somebody else, or the key is wrong."), PAGE)
     else:
         name, value = found.cookie
@@ -84,7 +84,8 @@ def _form(found: Gate, problem: str = "") -> bytes:
 
 
 def _about(found: Gate) -> str:
-    return f"{escape(found.owner)} signs in to {escape(unit_name(found.server))}, for what they call here."
+    who, what = (found.owner, "what they call") if found.owner else ("An admin", "what everybody calls")
+    return f"{escape(who)} signs in to {escape(unit_name(found.server))}, for {what} here."
 
 
 def query_of(request: Request) -> dict[str, str]:

@@ -97,13 +97,18 @@ class Guard:
         """Whether a command of whoever runs the gateway sent this."""
         return hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + self.key.encode())
 
-    async def whose(self, token: str) -> str | None:
-        """The user that a key belongs to."""
+    async def scope_of(self, token: str) -> Scope | None:
+        """Whom a key lets in, as what; `None` when nobody."""
         try:
             found = await self.admit({b"authorization": b"Bearer " + token.encode()}, "/mcp")
         except TokenRefusedError:
             return None
-        return found.scope.user if found is not None else None
+        return found.scope if found is not None else None
+
+    async def whose(self, token: str) -> str | None:
+        """The user that a key belongs to."""
+        found = await self.scope_of(token)
+        return found.user if found is not None else None
 
     @property
     def knows_keys(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trunkline.config.server import ServerSpec
 from trunkline.errors import AuthorizationNeededError, ConfigError, StoreError
-from trunkline.identity import owner_of, unit_name
+from trunkline.identity import Scope, owner_of, unit_name
 from trunkline.storage.store import Change, Store
 from trunkline.tasks import Tasks
 from trunkline.tenancy.credentials import Vault
@@ -48,11 +48,18 @@ class Gate:
     """What stands before a sign-in of a user."""
 
     owner: str
+    """Whom it is for; empty for an admin, who signs in for everybody."""
     server: str
     url: str
     """Where the person goes from there."""
     cookie: tuple[str, str]
     """Name and value of what their browser shows when it comes back: no other may finish what it began."""
+
+    def lets_in(self, scope: Scope | None) -> bool:
+        """Whether it is for whoever has this scope."""
+        if scope is None:
+            return False
+        return scope.user == self.owner if self.owner else scope.role == "admin"
 
 
 @dataclass(frozen=True)
@@ -214,13 +221,15 @@ class SignIns:
         if self.authorize(spec, user) is None:
             why = "its headers have a credential already" if spec.url else "it is started here"
             raise ConfigError(f"Server {unit_name(spec.name)!r} wants no sign-in: {why}.")
-        owner = self.owner(spec, user)
-        if not owner and self.several() and not spec.oauth.shared and not spec.oauth.for_machines:
+        owner, several = self.owner(spec, user), self.several()
+        if not owner and several and not spec.oauth.shared and not spec.oauth.for_machines:
             raise ConfigError(
                 f"There are users, and each signs in to {unit_name(spec.name)!r} for themselves.",
                 hint="Use the key of a user, or set `shared = true` in [servers.NAME.oauth].",
             )
-        return await self.flow.begin(spec, owner, self.sign_in(spec, owner), paged=bool(owner) and not by_operator)
+        return await self.flow.begin(
+            spec, owner, self.sign_in(spec, owner), paged=(several or bool(owner)) and not by_operator
+        )
 
     async def adopt(self, spec: ServerSpec, user: str, given: Credentials) -> None:
         """Keep a sign-in that a user made elsewhere; from now on it is used, renewed and ended as one made here."""

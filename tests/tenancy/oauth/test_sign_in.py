@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import pytest
 from tests.call.stages.till import Till
 from tests.gateway.test_calls import watched
 from tests.harness import LegacyCaller, ModernCaller, gateway, until
-from tests.tenancy.oauth.provider import Provider, base_of, kept_tokens, login, provider, server_of, sign_in
+from tests.tenancy.oauth.provider import Provider, base_of, browsing, kept_tokens, login, provider, server_of, sign_in
 from tests.tenancy.test_people import Admin
 from trunkline.gateway.serve import Gateway
 from trunkline.model import State
@@ -316,6 +317,42 @@ async def test_a_shared_sign_in_is_the_operators_to_make_and_serves_everybody(tm
         heard = [await ModernCaller(opened.url, http, token=key).call("whoami") for key in (ANA, BOB)]
 
     assert refused["status"] == 403
+    assert [one.text for one in heard] == ["you", "you"]
+
+
+async def test_where_a_shared_sign_in_has_ended_admins_alone_are_sent_to_renew_it(tmp_path: Path) -> None:
+    users = {"ana": ANA}
+    async with (
+        provider() as one,
+        gateway(tmp_path, server_of(one, shared=True), users=users, token=ADMIN) as opened,
+        browsing() as anas,
+        browsing() as admins,
+    ):
+        await sign_in(opened, admins, key=ADMIN)
+        await until(lambda: "whoami" in opened.hub.snapshot.tools)
+        one.valid.clear()
+        one.refreshable.clear()
+        operator = Admin(opened, admins, ADMIN)
+        assert (await operator("POST", "users", {"name": "boss", "role": "admin"}))[0] == 201
+        boss = (await operator("POST", "keys", {"user": "boss"}))[1]["key"]
+        told = {
+            key: (await ModernCaller(opened.url, admins, token=key).call("whoami")).error["message"]
+            for key in (ANA, boss)
+        }
+        [url] = re.findall(r"http://\S+", told[boss])
+        before = len(one.authorizations)
+        async with anas.post(url, data={"key": ANA}) as page:  # who was given the address cannot use it
+            refused = page.status
+        async with admins.post(url, data={"key": boss}) as page:
+            assert "An admin signs in to git, for what everybody calls" in await page.text()
+            [behind] = re.findall(r'href="([^"]+)"', await page.text())
+        async with admins.get(behind.replace("&amp;", "&")) as page:
+            assert page.status == 200
+        heard = [await ModernCaller(opened.url, admins, token=key).call("whoami") for key in (ANA, boss)]
+
+    assert (refused, before) == (403, 1)
+    assert "http" not in told[ANA].partition("HTTP 401")[2]
+    assert "It is an admin's to sign in to" in told[ANA]
     assert [one.text for one in heard] == ["you", "you"]
 
 
