@@ -145,15 +145,18 @@ def in_front(stream: TextIO) -> bool:
         return False
 
 
-def quiet_keys(keys: TextIO, *, at_once: bool = False) -> list[Any] | None:
-    """Show no more what is typed; gives what `restore_keys` needs, or `None` where there is nothing to restore."""
+def quiet_keys(keys: TextIO, *, at_once: bool = False, shown: bool = False) -> list[Any] | None:
+    """Show no more what is typed, unless it is to be shown; gives what `restore_keys` needs, or `None` for nothing.
+
+    What is given at once may have any length: a line that a terminal puts together ends at 4,096 bytes, on a Mac 1,024.
+    """
     if not keys.isatty() or not in_front(keys):
         return None
     import termios
 
     before = termios.tcgetattr(keys)
     modes = termios.tcgetattr(keys)
-    modes[3] &= ~(termios.ECHO | (termios.ICANON if at_once else 0))
+    modes[3] &= ~((0 if shown else termios.ECHO) | (termios.ICANON if at_once else 0))
     termios.tcsetattr(keys, termios.TCSADRAIN, modes)
     return before
 

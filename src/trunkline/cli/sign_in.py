@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from trunkline.cli.console import agrees, can_ask, print_list, say, shown_time
 from trunkline.cli.main import OK, UNREACHABLE, Commands
 from trunkline.cli.open import config_to_look_at, only, run, running_gateway
+from trunkline.cli.screen import quiet_keys, restore_keys
 from trunkline.config.options import Config
 from trunkline.errors import AddressTakenError, NotFoundError, TrunklineError
 from trunkline.untrusted import printable
@@ -185,7 +187,7 @@ async def _show(url: str, *, browser: bool) -> None:
 async def _wait(gateway: Running, server: str, user: str | None, attempt: str, wait: float) -> str:
     """Wait until the person is done; why it did not work, or nothing."""
     path, until = f"servers/{quote(server, safe='')}/login", time.monotonic() + wait
-    with _pasted(gateway):
+    with _pasted(gateway, attempt):
         while time.monotonic() < until:
             told = await _ask(gateway, "GET", path, attempt=attempt, user=user)
             if told["state"] != "waiting":
@@ -194,25 +196,32 @@ async def _wait(gateway: Running, server: str, user: str | None, attempt: str, w
 
 
 @contextmanager
-def _pasted(gateway: Running) -> Generator[None]:
+def _pasted(gateway: Running, attempt: str) -> Generator[None]:
     """Take the address that a browser elsewhere ended at, where somebody can paste it."""
     if not sys.stdin.isatty():
         yield
         return
-    loop, sent = asyncio.get_running_loop(), list[asyncio.Future[int]]()
+    loop, sent, line = asyncio.get_running_loop(), list[asyncio.Future[int]](), bytearray()
 
     def take() -> None:
-        query = urlsplit(sys.stdin.readline().strip()).query
-        if "state=" in query:
-            sent.append(in_thread(partial(gateway.page, f"{CALLBACK}?{query}")))
-        elif query:
-            say("That is not the address that a sign-in ends at.")
+        line.extend(os.read(sys.stdin.fileno(), 65536))
+        *whole, rest = bytes(line).replace(b"\r", b"\n").split(b"\n")
+        line[:] = rest
+        for one in filter(bytes.strip, whole):
+            query = urlsplit(one.decode("utf-8", "replace").strip()).query
+            if parse_qs(query).get("state") == [attempt]:
+                sent.append(in_thread(partial(gateway.page, f"{CALLBACK}?{query}")))
+            else:
+                other = " It is of another one." if "state=" in query else ""
+                say(f"That is not the address that this sign-in ends at.{other}")
 
+    modes = quiet_keys(sys.stdin, at_once=True, shown=True)  # an address may be longer than a line
     loop.add_reader(sys.stdin, take)
     try:
         yield
     finally:
         loop.remove_reader(sys.stdin)
+        restore_keys(sys.stdin, modes)
 
 
 async def _held(gateway: Running, server: str, user: str | None) -> Json:

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import select
 from pathlib import Path
 from typing import Any
 
@@ -220,11 +221,10 @@ async def test_login_takes_the_address_that_a_browser_on_another_machine_ended_a
         (tmp_path / "config.json").write_text(json.dumps({"mcpServers": {"git": {"url": f"{one.url}/mcp"}}}))
         near, far = pty.openpty()
         running = await asyncio.create_subprocess_exec(
-            TRUNKLINE,
+            *("setsid", "--ctty", TRUNKLINE),  # the terminal is its own, as a shell's command has it
             *("login", "git", "--no-browser", "--config", str(tmp_path / "config.json")),
             **dict.fromkeys(("stdin", "stdout", "stderr"), far),
             env={**os.environ, "TRUNKLINE_HOME": str(tmp_path)},
-            start_new_session=True,
         )
         os.close(far)
         screen = await seen_on(near, "paste here")
@@ -232,10 +232,12 @@ async def test_login_takes_the_address_that_a_browser_on_another_machine_ended_a
         # That machine is sent to a page that is not there, and its person copies the address.
         async with elsewhere.get(url, allow_redirects=False) as page:
             ended_at = page.headers["location"]
-        os.write(near, b"https://example.org/?q=1\n")
-        screen += await seen_on(near, "not the address")
-        os.write(near, f"{ended_at}\n".encode())
-        screen += await seen_on(near, "Signed in to 'git'")
+        for wrong, told in (("hello", "ends at.\r"), (ended_at.replace("state=", "state=x"), "of another one")):
+            os.write(near, f"{wrong}\n".encode())
+            screen += await seen_on(near, told)
+        long = ended_at.replace("?", f"?session_state={'x' * 5000}&")  # more than a terminal takes in a line
+        screen += await asyncio.to_thread(written, near, f"{long}\n".encode())
+        screen += await seen_on(near, "Signed in to 'git'", screen)
         ends = re.search(rf"Signed in to 'git' at {one.url}; until \d{{4}}-\d\d-\d\d \d\d:\d\d\.", screen)
         code = await running.wait()
         os.close(near)
@@ -243,10 +245,25 @@ async def test_login_takes_the_address_that_a_browser_on_another_machine_ended_a
     assert (code, len(one.tokens), ends is not None) == (0, 1, True), screen
 
 
-async def seen_on(terminal: int, text: str) -> str:
-    """Read a terminal until a text is there."""
-    screen = ""
+def written(terminal: int, text: bytes) -> str:
+    """Write to a terminal that takes only so much at once; what it shows meanwhile."""
+    shown = b""
+    while text:
+        readable, writable, _ = select.select([terminal], [terminal], [], 30)
+        if readable:
+            shown += os.read(terminal, 65536)
+        elif writable:
+            text = text[os.write(terminal, text[:500]) :]
+        else:
+            raise AssertionError("nothing moves at the terminal")
+    return shown.decode()
+
+
+async def seen_on(terminal: int, text: str, before: str = "") -> str:
+    """Read a terminal until a text is there, unless it was before."""
+    screen = b""
     async with asyncio.timeout(30):
-        while text not in screen:
-            screen += (await asyncio.to_thread(os.read, terminal, 4096)).decode()
-    return screen
+        while text not in before + screen.decode():
+            if (await asyncio.to_thread(select.select, [terminal], [], [], 0.5))[0]:
+                screen += os.read(terminal, 4096)
+    return screen.decode()
