@@ -51,6 +51,7 @@ class Registry:
         self.trust = Trust(PinStore(config.home, store), tasks)
         """What is shown of what servers say."""
         self.trust.default, self.trust.changed = config.gateway.trust, self._judge_again
+        self.trust.felt = self.published
         self._catalogue = Catalogue(self.trust)
         self._owned: dict[str, _Owned] = {}
         """What belongs to one user each."""
@@ -147,10 +148,13 @@ class Registry:
     def _judge_again(self, server: str, kinds: Iterable[str] = ()) -> None:
         """What is trusted of a server changed: its lists are joined anew, and callers hear of it."""
         owner, view = owner_of(server), self.view(server)
-        if view is not None and view.lists:
-            lists = {kind: dataclasses.replace(listing) for kind, listing in view.lists.items()}
-            self._views_of(owner)[server] = dataclasses.replace(view, lists=lists)
-            self._note({kind for kind in lists if not kinds or kind.value in kinds}, owner=owner)
+        if view is None:
+            return
+        # What it lists to nobody but those who signed in to it is joined upon the snapshot, and so made anew with it.
+        listed = view.lists or Kind
+        lists = {kind: dataclasses.replace(listing) for kind, listing in view.lists.items()}
+        self._views_of(owner)[server] = dataclasses.replace(view, lists=lists)
+        self._note({kind for kind in listed if not kinds or kind.value in kinds}, owner=owner)
 
     def view(self, server: str) -> ServerView | None:
         """One server now."""

@@ -109,6 +109,7 @@ async def _decided(trust: Trust, server: str, chosen: Collection[Key]) -> None:
     kinds = {kind for kind, _ in chosen}
     trust.changed(server, () if SERVER in kinds else kinds)
     await trust.saved()
+    await trust.felt()
 
 
 async def _agreed(trust: Trust, server: str, kind: str, name: str, one: Waiting) -> bytes:

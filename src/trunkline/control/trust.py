@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 from urllib.parse import urlsplit
@@ -80,6 +80,8 @@ class Trust:
         self.default: TrustMode = "flag"
         self.changed: Callable[..., None] = _nobody
         """Told whose definitions are to be judged again, and of which kinds; without any, of all."""
+        self.felt: Callable[[], Awaitable[None]] = _at_once
+        """Waits until callers have what that came to."""
         self._specs: dict[str, ServerSpec] = {}
         self._names: dict[str, Names] = {"": Names()}
         """By owner."""
@@ -349,6 +351,10 @@ class Trust:
         unsaved.first.discard(key)
         unsaved.waiting.add(key)
         unsaved.decided.add(key)
+
+
+async def _at_once() -> None:
+    """Where nobody is served there is nothing to wait for."""
 
 
 def _nobody(server: str, kinds: Iterable[str] = ()) -> None:

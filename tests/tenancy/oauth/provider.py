@@ -66,6 +66,8 @@ class Provider:
     challenges: dict[str, str] = field(default_factory=dict[str, str])
     away: bool = False
     """Whether nothing is said of the server any more."""
+    tool: dict[str, Any] = field(default_factory=lambda: {"name": "whoami", "inputSchema": {"type": "object"}})
+    """What the server says that it has, to whoever is signed in."""
     more: list[web.RouteDef] = field(default_factory=list[web.RouteDef])
     """What it answers at other addresses."""
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
@@ -188,7 +190,7 @@ class Provider:
             info = {"name": "protected", "version": "1"}
             rest |= {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": info}
         elif asked["method"] == "tools/list":
-            rest |= {"tools": [{"name": "whoami", "inputSchema": {"type": "object"}}]}
+            rest |= {"tools": [self.tool]}
         else:
             self.calls.append(token)
             rest |= {"content": [{"type": "text", "text": "you"}]}

@@ -33,6 +33,13 @@ async def tools_of(opened: Gateway, http: aiohttp.ClientSession, key: str) -> li
     return [tool["name"] for tool in listed.result["tools"]]
 
 
+async def listed_to(opened: Gateway, http: aiohttp.ClientSession, key: str) -> None:
+    """Wait until something is listed to somebody, which comes by itself."""
+    async with asyncio.timeout(20):
+        while not await tools_of(opened, http, key):  # noqa: ASYNC110 - it is listed by itself
+            await asyncio.sleep(0.02)
+
+
 async def test_a_server_that_wants_a_sign_in_says_so_and_a_call_is_told_where(tmp_path: Path) -> None:
     async with provider() as one, gateway(tmp_path, server_of(one)) as opened, aiohttp.ClientSession() as http:
         before = opened.hub.snapshot.servers["git"].state
@@ -225,9 +232,7 @@ async def test_each_user_signs_in_for_themselves(tmp_path: Path) -> None:
     async with provider() as one, aiohttp.ClientSession() as http:
         async with gateway(tmp_path, server_of(one), users=USERS) as opened:
             assert (await sign_in(opened, http, key=ANA))[0] == 200
-            async with asyncio.timeout(10):
-                while not await tools_of(opened, http, ANA):  # noqa: ASYNC110 - it is listed by itself
-                    await asyncio.sleep(0.02)
+            await listed_to(opened, http, ANA)
             anas = await ModernCaller(opened.url, http, token=ANA).call("whoami")
             bobs = await ModernCaller(opened.url, http, token=BOB).call("whoami")
             listed = await tools_of(opened, http, BOB)
@@ -284,6 +289,26 @@ async def test_what_the_operator_signed_in_to_alone_is_not_for_users_who_come_la
     assert listed == []
     assert "error" in heard.message
     assert one.calls == []
+
+
+async def test_what_a_users_own_sign_in_lists_is_held_when_it_became_dangerous(tmp_path: Path) -> None:
+    async with provider() as one, aiohttp.ClientSession() as http:
+        one.tool["annotations"] = {"readOnlyHint": True}
+        async with gateway(tmp_path, server_of(one), users=USERS, token=ADMIN) as opened:
+            await sign_in(opened, http, key=ANA)
+            await listed_to(opened, http, ANA)
+            first = await ModernCaller(opened.url, http, token=ANA).call("whoami")
+        one.tool["annotations"] = {"destructiveHint": True}
+        async with gateway(tmp_path, server_of(one), users=USERS, token=ADMIN) as opened:
+            held = await ModernCaller(opened.url, http, token=ANA).call("whoami")
+            listed = await tools_of(opened, http, ANA)
+            [waits] = (await Admin(opened, http, ADMIN)("GET", "review"))[1]["review"]
+            await Admin(opened, http, ADMIN)("POST", "review/git/approve", {})
+            agreed = await ModernCaller(opened.url, http, token=ANA).call("whoami")
+
+    assert (first.text, listed, agreed.text, len(one.calls)) == ("you", [], "you", 2)
+    assert "'whoami' of server 'git' is held back: it is no longer said to only read" in held.error["message"]
+    assert (waits["server"], waits["name"], waits["state"]) == ("git", "whoami", "held")
 
 
 async def test_a_users_programs_are_told_what_their_sign_in_lists(tmp_path: Path) -> None:
