@@ -425,30 +425,35 @@ async def test_the_document_that_describes_us_is_there_where_the_gateway_has_a_p
     assert status == 404
 
 
-def test_where_nobody_signs_in_nothing_of_it_is_loaded() -> None:
-    told = "import trunkline.gateway.serve, sys; print([one for one in sys.modules if 'tenancy.oauth' in one])"
-    loaded = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+def test_where_nobody_signs_in_nothing_of_it_is_loaded(tmp_path: Path) -> None:
+    told = subprocess.run([sys.executable, "-c", SERVE, str(tmp_path)], capture_output=True, text=True, check=True)
 
-    assert loaded.stdout.strip() == "[]"
-
-
-def test_to_list_no_connections_nothing_of_it_is_loaded(tmp_path: Path) -> None:
-    told = subprocess.run([sys.executable, "-c", LIST, str(tmp_path)], capture_output=True, text=True, check=True)
-
-    assert told.stdout.strip() == "[] []"
+    assert told.stdout.strip() == "[404, 200, 200] []"
 
 
-LIST = """
-import asyncio, dataclasses, pathlib, sys
+SERVE = """
+import asyncio, dataclasses, json, pathlib, sys, urllib.error, urllib.request
 from trunkline.config.reading import parse
-from trunkline.hub import open_hub
+from trunkline.gateway.serve import open_gateway
+
+def ask(base, path, body=None):
+    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    try:
+        return urllib.request.urlopen(urllib.request.Request(base + path, body, headers)).status
+    except urllib.error.HTTPError as error:
+        return error.code
 
 async def main():
-    config = dataclasses.replace(parse({}, env={}), home=pathlib.Path(sys.argv[1]))
-    async with open_hub(config) as hub:
-        await hub.relay.tenancy.store()
-        connections = await hub.relay.tenancy.sign_ins.connections("")
-        print(connections, [one for one in sys.modules if "tenancy.oauth" in one])
+    config = dataclasses.replace(parse({"gateway": {"port": 0}}, env={}), home=pathlib.Path(sys.argv[1]))
+    async with open_gateway(config) as opened:
+        await opened.hub.relay.tenancy.store()
+        who = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": who}).encode()
+        base, asked = opened.url.removesuffix("/mcp"), [("/.well-known/oauth-protected-resource",)]
+        asked += [("/api/v1/connections",), ("/mcp", hello)]
+        told = [await asyncio.to_thread(ask, base, *one) for one in asked]
+        heavy = [one for one in sys.modules if "tenancy.oauth" in one or one.partition(".")[0] == "jwt"]
+        print(told, heavy)
 
 asyncio.run(main())
 """
