@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import ExitStack
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
@@ -177,6 +177,28 @@ def test_what_the_overview_shows_is_asked_for_once_and_none_of_it_waits_for_anot
         page.locator(".figures .plot").first.wait_for()
 
     assert sorted(asked) == sorted([*ASKED, "events"])
+
+
+TURNS = """() => new Promise((done) => {
+    let left = 50;
+    const turn = () => (left-- ? setTimeout(turn) : done());
+    turn();
+})"""
+"""Lets the page have its turn so often."""
+
+
+def test_a_page_on_which_nothing_happens_does_nothing(console: Watched) -> None:
+    page = console.open()
+    page.locator(".figures .plot").first.wait_for()
+    wire: Any = page.context.new_cdp_session(page)
+    wire.send("Profiler.enable")
+    wire.send("Profiler.startPreciseCoverage", {"callCount": True, "detailed": True})
+    page.evaluate(TURNS)
+    scripts: list[dict[str, Any]] = wire.send("Profiler.takePreciseCoverage")["result"]
+    wire.detach()
+
+    (shell,) = [one["functions"] for one in scripts if one["url"].endswith("/app.js")] or [[]]
+    assert [one["functionName"] for one in shell if one["ranges"][0]["count"]] == []
 
 
 def test_a_theme_that_was_chosen_stays(console: Watched) -> None:

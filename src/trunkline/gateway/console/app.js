@@ -48,7 +48,8 @@ function moduleOf({ name, rest }) {
 }
 
 async function load(name, where) {
-  const moved = shown.value && shown.value.where !== where;
+  const before = shown.peek(); // what is shown follows from where one is: to follow it as well would never end
+  const moved = before && before.where !== where;
   try {
     const { default: View } = await import(`./pages/${name}.js`);
     if (place.value === where) shown.value = { name, where, View, moved };
