@@ -63,10 +63,10 @@ def _audit(options: argparse.Namespace) -> int:
     if options.do == "export":
         _write(_fitting(entries(folder), options), "json")
         return OK
-    shown = list(islice(_fitting(latest(folder), options), max(0, options.lines)))
+    last = next(latest(folder), {"n": 0})["n"]  # what comes while these are printed is followed, and not lost
+    shown = list(islice(_fitting(latest(folder, last + 1), options), max(0, options.lines)))
     _write(reversed(shown), options.format)
     if options.follow:
-        last = next(latest(folder), {"n": 0})["n"]
         _write(_fitting(_coming(folder, last), options), options.format)
     return OK
 
@@ -92,7 +92,13 @@ def _fitting(lines: Iterable[dict[str, Any]], options: argparse.Namespace) -> It
 
 def _coming(folder: Path, seen: int) -> Iterator[dict[str, Any]]:
     """Lines that are written from now on."""
+    looked_at = None
     while True:  # whoever reads them ends it
+        now = _extent(folder)
+        if now == looked_at:
+            time.sleep(INTERVAL)
+            continue
+        looked_at = now
         new: list[dict[str, Any]] = []
         for line in latest(folder):
             if int(line.get("n", 0)) <= seen:
@@ -101,7 +107,12 @@ def _coming(folder: Path, seen: int) -> Iterator[dict[str, Any]]:
         if new:
             seen = int(new[0]["n"])
             yield from reversed(new)
-        time.sleep(INTERVAL)
+
+
+def _extent(folder: Path) -> tuple[Path, int] | None:
+    """Where the lines end: a file is only read again when it has more."""
+    files = files_in(folder)
+    return (files[-1], files[-1].stat().st_size) if files else None
 
 
 def _write(lines: Iterable[dict[str, Any]], format: str) -> None:
