@@ -30,7 +30,24 @@ PATH = "/answer/"
 MOST = 1000
 """Pages that may be open at once."""
 
-_STYLE = "body{font:16px sans-serif;max-width:34em;margin:3em auto;padding:0 1em}label{display:block;margin:.6em 0}"
+_STYLE = (
+    ":root{color-scheme:light dark}*{box-sizing:border-box}"
+    "body{margin:0;padding:12vh 1.25rem 3rem;font:16px/1.5 system-ui,sans-serif;"
+    "background:light-dark(#f7f7f5,#131415);color:light-dark(#1d1d1b,#e9e8e5)}"
+    "main{max-width:32rem;margin:auto;overflow-wrap:anywhere}"
+    "h1{margin:0 0 .75rem;font-size:1.5rem;line-height:1.25}p{margin:.5rem 0}"
+    "small{color:light-dark(#62605b,#a3a29d)}a{color:light-dark(#3157c9,#93b1ff)}"
+    "label{display:block;margin:1rem 0;font-weight:600}"
+    "input,select{display:block;width:100%;margin-top:.25rem;padding:.45rem .65rem;font:inherit;font-weight:400;"
+    "color:inherit;background:light-dark(#fff,#1b1c1e);border:1px solid light-dark(#8b8983,#7c7f86);border-radius:8px}"
+    "input[type=checkbox]{display:inline;width:1.15rem;height:1.15rem;vertical-align:text-bottom}"
+    "button{margin-top:.5rem;padding:.5rem 1.2rem;border:0;border-radius:8px;font:inherit;font-weight:500;"
+    "color:light-dark(#fff,#10131c);background:light-dark(#3157c9,#93b1ff);cursor:pointer}"
+    "[role=alert]{padding:.7rem .9rem;border-radius:8px;"
+    "color:light-dark(#b3261e,#ff9a91);background:light-dark(#fcebe9,#3b1c1a)}"
+    ":focus-visible{outline:2px solid light-dark(#3157c9,#93b1ff);outline-offset:2px}"
+)
+"""As the console looks, in the colours of the system."""
 _POLICY = (
     f"default-src 'none'; style-src 'sha256-{b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'; "
     "form-action 'self'; frame-ancestors 'none'"
@@ -109,7 +126,7 @@ class AnswerPages:
         rows = "".join(_row(field) for field in _fields(asked))
         if isinstance(asked, FileRequest):
             more = (" multiple" if asked.multiple else "") + ("" if asked.optional else " required")
-            rows = f'<input type="file" name="file" accept="{escape(",".join(asked.accept))}"{more}>'
+            rows = f'<input type="file" name="file" aria-label="File" accept="{escape(",".join(asked.accept))}"{more}>'
         if found.user:
             rows += _row(FormField("trunkline-token", "Your Trunkline token", "password", required=True))
         kind = ' enctype="multipart/form-data"' if isinstance(asked, FileRequest) else ""
@@ -142,14 +159,15 @@ def _row(field: FormField) -> str:
         kind = {"number": "number", "integer": "number", "boolean": "checkbox", "date": "date", "password": "password"}
         step = ' step="any"' if field.type == "number" else ""
         control = f'<input type="{kind.get(field.type, "text")}" name="{name}"{step}{needed}>'
-    return f"<label>{title} {control}</label><br>"
+    return f"<label>{title} {control}</label>"
 
 
 def page_of(title: str, body: str) -> bytes:
     """A whole page; the body is HTML."""
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style><h1>{title}</h1>{body}</html>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
+        f"<main><h1>{title}</h1>{body}</main></html>"
     ).encode()
 
 
