@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Playwright, ViewportSize
 
 from tests.browser import TOOLS, chromium
 from trunkline.config.options import Config
@@ -31,7 +31,7 @@ _WATCH = """addEventListener("securitypolicyviolation", (event) => {
 def launch(playwright: Playwright) -> Browser:
     """The browser of the machine, or else the one that npm brings."""
     path, env = chromium()
-    flags = ["--no-sandbox", "--disable-dev-shm-usage"]
+    flags = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
     return playwright.chromium.launch(executable_path=path, args=flags, env={**os.environ, **env})
 
 
@@ -201,3 +201,24 @@ def findings(page: Page, *, colours_only: bool = False) -> list[str]:
         "options => axe.run(options).then((found) => found.violations)", options
     )
     return [f"{one['id']}: {[node['target'] for node in one['nodes']][:3]} {one['help']}" for one in found]
+
+
+Look = tuple[dict[str, int], Literal["light", "dark"]]
+LOOKS: tuple[Look, ...] = ((WIDE, "light"), (WIDE, "dark"), (NARROW, "dark"), (NARROW, "light"))
+"""How each page is looked at."""
+
+
+def looked_at(page: Page, what: str) -> list[str]:
+    """What is wrong with a page in any theme and width."""
+    wrong: list[str] = []
+    seen: list[dict[str, int]] = []
+    for size, theme in LOOKS:
+        page.set_viewport_size(ViewportSize(width=size["width"], height=size["height"]))
+        page.emulate_media(color_scheme=theme)
+        wrong += [f"{what} {size['width']} {theme}: {one}" for one in findings(page, colours_only=size in seen)]
+        seen.append(size)
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            wrong.append(f"{what} is wider than {size['width']}")
+    page.set_viewport_size(ViewportSize(width=WIDE["width"], height=WIDE["height"]))
+    page.emulate_media(color_scheme="light")
+    return wrong

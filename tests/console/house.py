@@ -20,7 +20,7 @@ from tests.tenancy.oauth.provider import Provider, provider, server_of
 from trunkline.config.options import Config
 
 TOKEN = "an-unguessable-token-1"
-ASKABLE: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
+ASKABLE: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}, "url": {}}}}
 
 
 def definition(name: str, description: str) -> dict[str, Any]:
@@ -87,6 +87,12 @@ class House:
     def call(self, tool: str, arguments: dict[str, Any] | None = None, key: str = TOKEN) -> Heard:
         """Call a tool from elsewhere; who calls can be asked."""
         return self.running.do(self.modern(key).call(tool, arguments or {}, meta=ASKABLE))
+
+    def retry(self, asked: Heard, tool: str, arguments: dict[str, Any], action: str = "accept") -> Heard:
+        """The same call once more, after a person answered elsewhere."""
+        answers = {name: {"action": action} for name in asked.result["inputRequests"]}
+        again = {"name": tool, "arguments": arguments, "requestState": asked.result["requestState"]}
+        return self.running.do(self.modern().request("tools/call", {**again, "inputResponses": answers}, meta=ASKABLE))
 
     def program(self, code: str) -> Heard:
         """Run a program from elsewhere."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.console.browser import DESK, running, watched
+from tests.console.browser import DESK, looked_at, running, watched
 from tests.harness import faulty_http, make_config
 
 
@@ -20,6 +20,7 @@ def test_whoever_may_adds_a_command_and_others_are_told_what_to_type(browser: Br
                 expect(page.get_by_label("Command", exact=True)).to_contain_text("trunkline add time")
                 expect(page.get_by_role("button", name="Add", exact=True)).to_have_count(0)
                 continue
+            assert looked_at(page, "a command") == []
             page.get_by_label("Name").fill("desk")
             page.get_by_role("textbox", name="Command").fill(f"{sys.executable} -S '{DESK}'")
             page.get_by_role("button", name="Add", exact=True).click()
@@ -37,6 +38,7 @@ def test_five_clicks_lead_from_nothing_to_a_called_tool(browser: Browser, tmp_pa
 
     with faulty_http() as url, running(make_config(tmp_path, {})) as empty, watched(browser, empty.base) as console:
         page = console.open()
+        assert looked_at(page, "the first page") == []
         click(page.get_by_role("link", name="By its address"))
         page.get_by_role("textbox", name="Address").fill(url)
         page.get_by_role("textbox", name="Name").fill("far")

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.console.browser import Watched, watched
+from tests.console.browser import Watched, looked_at, watched
 from tests.console.hostile import ALL, TOKEN, WORDS, Hostile, form, offer, open_hostile
 
 
@@ -174,12 +174,14 @@ def test_what_providers_say_and_send_back_stays_text(browser: Browser, page: Wat
     with watched(browser, hostile.base) as stranger:
         entry = stranger.open()
         expect(entry.get_by_role("link", name="Continue with corp")).to_be_visible()
+        assert looked_at(entry, "signing in elsewhere") == []
         names = ("error", "error_description", "error_uri", "state", "code", "iss")
         for path in ("/oauth/callback", "/console/signed-in", "/console/sign-in/%3Cscript%3E"):
             for at in range(0, len(WORDS), len(names)):
                 entry.goto(f"{hostile.base}{path}?{urlencode(dict(zip(names, WORDS[at:], strict=False)))}")
                 assert "pwned" not in entry.content()
                 is_inert(entry)
+        assert looked_at(entry, "a sign-in that failed") == []
 
 
 def test_what_changed_is_shown_as_text_and_can_be_agreed_to(page: Watched, hostile: Hostile) -> None:

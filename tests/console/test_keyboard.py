@@ -138,6 +138,8 @@ def test_a_key_is_made_copied_and_revoked(keys: Keyboard, house: House) -> None:
 def test_a_question_is_answered(keys: Keyboard, house: House) -> None:
     house.call("desk__book", {"day": "Friday"})
     page = keys.page
+    # What has the focus may go out of sight when something new comes in above it.
+    expect(page.locator(".needs li", has_text="For how many?")).to_be_visible()
     keys.visit("Questions")
     keys.write(page.get_by_label("How many people?"), "4")
     keys.press(page.get_by_role("button", name="Answer"))

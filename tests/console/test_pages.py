@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import ExitStack
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
+from playwright.sync_api import Browser, Route, expect
 
-from tests.console.browser import NARROW, WIDE, Running, Watched, counted, findings, watched
+from tests.console.browser import NARROW, WIDE, Running, Watched, counted, findings, looked_at, watched
 from tests.console.house import ECHO, House, definition
+from trunkline import CallNext, FormField, SelectOption, Tool, ToolContext, ToolResult
 
 PLACES = {
     "overview": "Overview",
@@ -42,25 +43,6 @@ PLACES = {
 """Where pages are, and what each is called."""
 
 MOST_BYTES = 60_000
-Look = tuple[dict[str, int], Literal["light", "dark"]]
-LOOKS: tuple[Look, ...] = ((WIDE, "light"), (WIDE, "dark"), (NARROW, "dark"), (NARROW, "light"))
-"""How each page is looked at."""
-
-
-def looked_at(page: Page, what: str) -> list[str]:
-    """What is wrong with a page in any theme and width."""
-    wrong: list[str] = []
-    seen: list[dict[str, int]] = []
-    for size, theme in LOOKS:
-        page.set_viewport_size(ViewportSize(width=size["width"], height=size["height"]))
-        page.emulate_media(color_scheme=theme)
-        wrong += [f"{what} {size['width']} {theme}: {one}" for one in findings(page, colours_only=size in seen)]
-        seen.append(size)
-        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            wrong.append(f"{what} is wider than {size['width']}")
-    page.set_viewport_size(ViewportSize(width=WIDE["width"], height=WIDE["height"]))
-    page.emulate_media(color_scheme="light")
-    return wrong
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -79,6 +61,7 @@ FULL = {
     "connections": ".needs",
     "people": "tbody tr",
     "people?tab=keys": "tbody tr",
+    "people/lou": "tbody tr",
     "usage": "tbody tr",
     "audit": "tbody tr",
     "calls": "tbody tr",
@@ -143,6 +126,43 @@ def test_what_a_tool_answers_or_asks_is_whole(admin: Watched, full: House, tool:
     expect(page.locator(TRIED[tool]).first).to_be_visible()
 
     assert looked_at(page, f"{tool}, tried") == []
+
+
+FIELDS = [
+    FormField("name", "Name", required=True),
+    FormField("password", "Password", "password", required=True),
+    FormField("cups", "Cups", "integer"),
+    FormField("sugar", "With sugar", "boolean"),
+    FormField("kind", "Kind", "select", options=(SelectOption("black", "Black"), SelectOption("green", "Green"))),
+]
+
+
+def test_the_page_for_an_answer_that_no_model_may_see_is_whole_and_sends_it(browser: Browser, house: House) -> None:
+    got: list[Any] = []
+
+    async def ask(tool: Tool, params: Any, context: ToolContext, call_next: CallNext) -> ToolResult:
+        if params == {"item": 99} and context.elicitation is not None:
+            got.append(await context.elicitation.form("Which tea?", FIELDS))
+        return await call_next()
+
+    async def use() -> None:
+        house.running.gateway.hub.use(ask)
+
+    house.running.do(use())
+    asked = house.call("shop__look", {"item": 99})
+    (question,) = asked.result["inputRequests"].values()
+    with watched(browser, house.base) as console:
+        page = console.page
+        page.goto(question["params"]["url"])
+        wrong = looked_at(page, "a question on its own page")
+        page.get_by_label("Name").fill("Ann")
+        page.get_by_label("Password").fill("sesame")
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator("h1")).to_have_text("Thank you")
+
+    assert wrong == []
+    house.retry(asked, "shop__look", {"item": 99})
+    assert [one["name"] for one in got] == ["Ann"]
 
 
 def test_the_first_load_is_small_over_all(browser: Browser, desk: Running) -> None:
@@ -247,6 +267,7 @@ def test_a_phone_has_the_other_pages_behind_a_button(console: Watched) -> None:
     page = console.open()
     page.set_viewport_size({"width": NARROW["width"], "height": NARROW["height"]})
     page.get_by_role("button", name="More").click()
+    assert findings(page) == []
     page.get_by_role("dialog").get_by_role("link", name="Keys").click()
 
     expect(page.locator("h1")).to_have_text("Keys")

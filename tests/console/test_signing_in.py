@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.console.browser import DESK, Running, findings, running, watched
+from tests.console.browser import DESK, Running, looked_at, running, watched
 from tests.harness import make_config, plain_server
 
 TOKEN = "an-unguessable-token-1"
@@ -44,9 +44,9 @@ def test_a_key_lets_in_and_is_remembered_until_one_signs_out(browser: Browser, l
     with watched(browser, locked.base) as console:
         page = console.open("tools")
         expect(page.locator("h1")).to_have_text("Sign in to Trunkline")
-        assert findings(page) == []
         enter(page, "wrong")
         expect(page.get_by_role("alert")).to_contain_text("lets nobody in")
+        assert looked_at(page, "signing in") == []
         enter(page, TOKEN)
         expect(page.locator("h1")).to_have_text("Tools")
         assert TOKEN not in page.evaluate("document.cookie + JSON.stringify({...localStorage, ...sessionStorage})")
@@ -103,10 +103,6 @@ def test_an_admin_takes_in_changes_and_forgets_people(browser: Browser, locked: 
         page.get_by_role("button", name="Forget them").click()
 
         expect(page.get_by_role("row", name="bob")).to_have_count(0)
-        for tab in ("Keys", "Threads", "Profiles", "Limits"):
-            page.get_by_role("tab", name=tab).click()
-            console.settle()
-            assert findings(page) == []
 
 
 class Elsewhere(http.server.BaseHTTPRequestHandler):

@@ -23,10 +23,7 @@ def test_a_question_of_a_call_elsewhere_shows_at_once_and_is_answered(admin: Wat
     page.get_by_role("button", name="Answer").click()
     expect(page.get_by_text("Nobody asks you anything")).to_be_visible()
 
-    name = next(iter(asked.result["inputRequests"]))
-    retry = {"name": "desk__book", "arguments": {"day": "Friday"}, "requestState": asked.result["requestState"]}
-    said = {**retry, "inputResponses": {name: {"action": "decline"}}}
-    done = house.running.do(house.modern().request("tools/call", said))
+    done = house.retry(asked, "desk__book", {"day": "Friday"}, "decline")
     assert '"people": 4' in done.text
 
 
