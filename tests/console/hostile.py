@@ -14,6 +14,7 @@ import pytest
 from aiohttp import web
 
 from tests.console.browser import DESK, Running, running
+from tests.console.house import call_people
 from tests.harness import ModernCaller, make_config, plain_server
 from tests.install.marketplace.registry_server import FakeRegistry, item, serving
 from tests.tenancy.oauth.provider import Provider, browsing, provider, server_of
@@ -148,6 +149,7 @@ class Hostile:
             serving(FakeRegistry(*entries())) as near,
             aiohttp.ClientSession() as self.http,
         ):
+            call_people(self.git, WORDS[0])
             self.signer.url = self.corp.url
             self.corp.metadata = {"jwks_uri": f"{self.corp.url}/keys", "token_endpoint_auth_methods_supported": None}
             grant = self.corp.grant

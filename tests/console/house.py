@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
@@ -66,6 +67,7 @@ class House:
     async def scene(self) -> AsyncGenerator[Config]:
         """All that the gateway has to do with, and how it is configured."""
         async with provider() as self.provider, serving(self.registry) as near, aiohttp.ClientSession() as self.http:
+            call_people(self.provider, "Ann of the hill")
             servers = {
                 "desk": plain_server(DESK, trust="follow"),
                 "gone": {"command": "/nowhere/to-be-found"},
@@ -123,6 +125,18 @@ class House:
                 return await answer.json() if answer.status != 204 else None
 
         return self.running.do(send())
+
+
+def call_people(provider: Provider, name: str) -> None:
+    """Have whoever signs in there be called so."""
+    grant = provider.grant
+
+    def with_name(*, first: bool = False) -> dict[str, Any]:
+        said = {"iss": provider.url, "aud": provider.authorizations[-1]["client_id"], "name": name}
+        payload = base64.urlsafe_b64encode(json.dumps(said).encode()).decode().rstrip("=")
+        return {**grant(first=first), "id_token": f"e30.{payload}.x"}
+
+    provider.grant = with_name
 
 
 def clients_of(home: Path, far: str) -> None:

@@ -165,6 +165,7 @@ def test_what_providers_say_and_send_back_stays_text(browser: Browser, page: Wat
     hostile.git.sent_back = lambda sent: sent
     shown.get_by_role("button", name="Sign in to git").click()
     expect(shown.get_by_role("region", name="Connections")).to_contain_text(WORDS[2].replace(" ", "_"))
+    expect(shown.get_by_role("region", name="Connections")).to_contain_text(f"as {WORDS[0]} at")
     is_inert(shown)
     for other in shown.context.pages[1:]:
         assert WORDS[0] not in other.content()

@@ -73,6 +73,7 @@ def test_one_signs_in_to_a_server_and_out_again(admin: Watched, house: House) ->
     page.get_by_role("button", name="Sign in to git").click()
     row = page.get_by_role("row", name="git")
     expect(row).to_contain_text("signed in")
+    expect(row).to_contain_text(f"as Ann of the hill at {house.provider.url}")
     assert house.provider.tokens
     for other in page.context.pages[1:]:
         expect(other.locator("body")).to_contain_text("Signed in")

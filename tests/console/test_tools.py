@@ -110,7 +110,7 @@ def test_what_a_call_tells_meanwhile_is_shown_and_it_is_stopped(console: Watched
 
 def test_how_a_tool_behaves_is_shown_with_who_says_so(console: Watched) -> None:
     page = console.open("tools/desk__fail")
-    expect(page.locator(".facts div", has_text="May destroy")).to_contain_text("yes as its server says")
+    expect(page.locator(".facts div", has_text="May destroy")).to_contain_text("yes · as its server says")
     page.get_by_role("tab", name="All").click()
     expect(page.get_by_label("Definition", exact=True)).to_contain_text('"destructiveHint": true')
     page = console.open("tools/desk__recite")

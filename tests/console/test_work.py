@@ -101,6 +101,9 @@ def test_members_see_their_own_calls_alone(browser: Browser, house: House) -> No
 def test_what_was_used_is_summed_up_and_the_record_is_searched(admin: Watched, house: House) -> None:
     house.call("desk__draw", key=house.key_of("ben"))
     page = admin.open("usage")
+    limited = page.locator(".rows li", has_text="calls per hour")
+    expect(limited).to_contain_text("of 1,000")
+    expect(limited.get_by_role("meter")).to_have_count(1)
     table = page.get_by_role("region", name="Usage")
     expect(table.get_by_role("row", name="ben")).to_be_visible()
     for tab, row in (("By server", "desk"), ("By tool", "draw"), ("By thread", "nobody in particular")):

@@ -124,16 +124,19 @@ const STATES = {
   "needs-authorization": ["warn", "needs sign-in"], stopped: ["off", "switched off"],
   answered: ["ok", "answered"], running: ["wait", "running"], failed: ["bad", "failed"], "tool-error": ["warn", "tool error"],
   refused: ["warn", "refused"], cancelled: ["off", "cancelled"], asked: ["wait", "asked"], waiting: ["warn", "waiting"], done: ["ok", "done"], ended: ["ok", "ended"],
-  "signed-in": ["ok", "signed in"], error: ["bad", "error"], warning: ["warn", "warning"], info: ["off", "note"], ok: ["ok", "fine"],
+  "signed-in": ["ok", "signed in"], error: ["bad", "error"], warning: ["warn", "warning"], changed: ["warn", "changed"], info: ["off", "note"], ok: ["ok", "fine"],
 };
 export const State = ({ is }) => {
   const [kind, word] = STATES[is] ?? ["off", is];
   return html`<span class=${`state ${kind}`}><i aria-hidden="true"></i>${word}</span>`;
 };
 
+/** What is said in words, with what is to be typed set apart: it stands between backticks. */
+export const Words = ({ text }) => String(text ?? "").split(/`([^`]+)`/).map((piece, index) => (index % 2 ? html`<code>${piece}</code>` : piece));
+
 export function Problem({ error, children }) {
   if (!error) return null;
-  return html`<div class="problem" role="alert"><p>${error.message}</p>${error.hint && html`<p class="quiet">${error.hint}</p>`}${children}</div>`;
+  return html`<div class="problem" role="alert"><p><${Words} text=${error.message} /></p>${error.hint && html`<p class="quiet"><${Words} text=${error.hint} /></p>`}${children}</div>`;
 }
 
 /** What was asked for: waiting, failed, not offered here, or there. */
@@ -245,7 +248,7 @@ export function say(text, kind = "ok") {
   setTimeout(() => { toasts.value = toasts.value.filter((one) => one.id !== id); }, kind === "bad" ? 9000 : 3500);
 }
 
-export const Toasts = () => html`<div class="toasts" role="status" aria-live="polite">${toasts.value.map((one) => html`<p key=${one.id} class=${`toast ${one.kind}`}>${one.text}</p>`)}</div>`;
+export const Toasts = () => html`<div class="toasts" role="status" aria-live="polite">${toasts.value.map((one) => html`<p key=${one.id} class=${`toast ${one.kind}`}><${Words} text=${one.text} /></p>`)}</div>`;
 
 /** Where one begins in a dialog. */
 export const FIRST = "form :is(input, select, textarea), .actions.end button";

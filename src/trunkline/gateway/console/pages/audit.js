@@ -16,10 +16,12 @@ export default function Audit() {
   <//>`;
 }
 
-const KNOWN = new Set(["n", "time", "kind", "who", "outcome", "seconds", "hash", "before", "name", "what", "call"]);
-const more = (one) => Object.entries(one).filter(([name]) => !KNOWN.has(name)).map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(" · ");
+const KNOWN = new Set(["n", "time", "kind", "who", "outcome", "seconds", "hash", "before", "name", "what", "call", "path"]);
+const title = (one) => one.name ?? (one.path && `${one.method ?? ""} ${one.path}`) ?? one.what ?? one.kind;
+/** What else a line says; of a call the method and the tool only where its name does not. */
+const more = (one) => Object.entries(one).filter(([name, value]) => !KNOWN.has(name) && value !== "" && !(name === "method" && (one.path || value === "tools/call")) && !(name === "tool" && one.name?.endsWith(value))).map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(" · ");
 const COLUMNS = [
-  ["What", (one) => html`<b class="strong cut">${one.name ?? one.path ?? one.what ?? one.kind}</b><span class="quiet cut" title=${more(one)}>${more(one)}</span>`, "wide"],
+  ["What", (one) => html`<b class="strong cut">${title(one)}</b><span class="quiet cut" title=${more(one)}>${more(one)}</span>`, "wide"],
   ["Kind", (one) => html`<${Chip}>${one.kind}<//>`], ["Who", (one) => one.who?.user ?? one.who?.role ?? "–"], ["Outcome", (one) => (one.outcome ? html`<${State} is=${one.outcome} />` : one.status ?? "–")],
   ["Duration", (one) => duration(one.seconds), "num"], ["When", (one) => html`<${When} at=${Date.parse(one.time) / 1000} />`, "num"],
 ];

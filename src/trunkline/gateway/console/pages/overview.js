@@ -2,7 +2,7 @@
 import { html, useState } from "../vendor/preact.js";
 import { Chart } from "../chart.js";
 import { me, useData } from "../api.js";
-import { Button, Card, Code, Copy, Icon, Loaded, Page, Select, State, Tabs, duration, number, plural } from "../ui.js";
+import { Button, Card, Code, Copy, Icon, Loaded, Page, Select, State, Tabs, Words, duration, number, plural } from "../ui.js";
 
 const RANGES = [["1h", "1 hour"], ["24h", "24 hours"], ["7d", "7 days"]];
 
@@ -51,11 +51,11 @@ function Needs({ servers, questions, review, connections }) {
     ...locked.map((one) => [`l${one.name}`, one.state, one.name, one.reason, html`<${Button} kind="small primary" onClick=${() => signIn(one.name)}>Sign in<//>`]),
     ...lapsed.map((one) => [`c${one.server}`, "waiting", one.server, one.reason || "Its sign-in has ended", html`<${Button} kind="small primary" onClick=${() => signIn(one.server)}>Sign in<//>`]),
     ...sick.map((one) => [`s${one.name}`, one.state, one.name, one.reason, html`<a class="button small" href=${`#/servers/${encodeURIComponent(one.name)}`}>Look</a>`]),
-    ...held.map(([server, all]) => [`r${server}`, "warning", server, `${plural(all.length, "change")} of what it offers ${all.length === 1 ? "waits" : "wait"} for approval`, html`<a class="button small" href=${`#/servers/${encodeURIComponent(server)}`}>Review</a>`]),
+    ...held.map(([server, all]) => [`r${server}`, "changed", server, `${plural(all.length, "change")} of what it offers ${all.length === 1 ? "waits" : "wait"} for approval`, html`<a class="button small" href=${`#/servers/${encodeURIComponent(server)}`}>Review</a>`]),
   ];
   if (!items.length) return html`<p class="calm" role="status"><${Icon} name="done" />Nothing needs you.</p>`;
   return html`<${Card} title="Needs you" kind="needs"><ul class="rows" aria-live="polite">${items.map(([key, state, name, text, action]) => html`<li key=${key}>
-    <${State} is=${state} /><span class="grow"><b class="cut">${name}</b><span class="quiet cut2">${text}</span></span>${action}</li>`)}</ul><//>`;
+    <${State} is=${state} /><span class="grow"><b class="cut">${name}</b><span class="quiet cut2"><${Words} text=${text} /></span></span>${action}</li>`)}</ul><//>`;
 }
 
 function Figures({ data, stats }) {
@@ -101,7 +101,7 @@ function Fleet({ servers }) {
   const sorted = [...servers].sort((one, other) => order.indexOf(one.state) - order.indexOf(other.state) || (other.calls ?? 0) - (one.calls ?? 0));
   const tools = servers.reduce((sum, one) => sum + (one.tools ?? 0), 0);
   return html`<${Card} title="Servers" lead=${`${plural(servers.length, "server")}, ${plural(tools, "tool")}`} actions=${html`<a class="button small" href="#/add"><${Icon} name="plus" />Add</a>`}>
-    <ul class="rows">${sorted.slice(0, 8).map((one) => html`<li key=${one.name}><a class="grow cut" href=${`#/servers/${encodeURIComponent(one.name)}`}>${one.name}</a><span class="quiet figures-small">${plural(one.tools ?? 0, "tool")}</span><${State} is=${one.state} /></li>`)}</ul>
+    <ul class="rows fleet">${sorted.slice(0, 8).map((one) => html`<li key=${one.name}><a class="grow cut" href=${`#/servers/${encodeURIComponent(one.name)}`}>${one.name}</a><span class="quiet figures-small">${plural(one.tools ?? 0, "tool")}</span><${State} is=${one.state} /></li>`)}</ul>
     ${servers.length > 8 && html`<p><a href="#/servers">All ${number(servers.length)}</a></p>`}
   <//>`;
 }

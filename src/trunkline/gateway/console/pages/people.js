@@ -5,7 +5,11 @@ import { Button, Chip, Dialog, Empty, Field, Loaded, Page, Pager, Problem, Selec
 import { KeyTable } from "./keys.js";
 
 const TABS = [["people", "People"], ["keys", "Keys"], ["threads", "Threads"], ["profiles", "Profiles"], ["limits", "Limits"]];
-const ROLES = [["member", "member"], ["admin", "admin"]];
+const ROLES = [["member", "Member"], ["reader", "Reader"], ["admin", "Admin"], ["blocked", "Blocked"]];
+/** What can be limited for one person. */
+const LIMITS = ["calls_per_minute", "calls_per_hour", "key_calls_per_minute", "tokens_per_day", "cost_per_day", "connections"];
+const inWords = (name) => name.replaceAll("_", " ");
+const KINDS = { admin: "accent", blocked: "bad" };
 
 export default function People({ rest: [name], search }) {
   const [tab, pick] = useState(search.tab ?? "people");
@@ -25,8 +29,8 @@ function Everybody() {
   };
   const columns = [
     ["Person", (one) => html`<b class="strong cut">${one.name}</b>`, "wide"],
-    ["Role", (one) => html`<${Chip} kind=${one.role === "admin" ? "accent" : ""}>${one.role}<//>`],
-    ["Limits", (one) => html`<span class="chips">${Object.entries(one.limits ?? {}).map(([what, most]) => html`<${Chip} key=${what}>${what} ${number(most)}<//>`)}${!Object.keys(one.limits ?? {}).length && html`<span class="quiet">as for everybody</span>`}</span>`],
+    ["Role", (one) => html`<${Chip} kind=${KINDS[one.role]}>${one.role}<//>`],
+    ["Limits", (one) => html`<span class="chips">${Object.entries(one.limits ?? {}).map(([what, most]) => html`<${Chip} key=${what}>${inWords(what)} ${number(most)}<//>`)}${!Object.keys(one.limits ?? {}).length && html`<span class="quiet">as for everybody</span>`}</span>`],
     ["Since", (one) => html`<${When} at=${one.created} />`, "num"],
     ["", (one) => html`<span class="actions"><a class="button small" href=${`#/people/${encodeURIComponent(one.name)}`}>Keys</a><${Button} kind="small" onClick=${() => show(one)} label=${`Change ${one.name}`}>Change<//><${Button} kind="small danger" onClick=${remove(one)} label=${`Forget ${one.name}`}>Forget<//></span>`, "tight"],
   ];
@@ -44,7 +48,7 @@ function Person({ one, onClose }) {
   const [error, setError] = useState(null);
   const save = async (event) => {
     event.preventDefault();
-    const body = { role, limits: Object.fromEntries(limits.filter(([what]) => what).map(([what, most]) => [what, Number(most)])) };
+    const body = { role, limits: Object.fromEntries(limits.map(([what, most]) => [what, Number(most)])) };
     try {
       if (fresh) await api("POST", "users", { name, ...body });
       else await api("PATCH", `users/${part(one.name)}`, body, { "If-Match": `"${one.version}"` });
@@ -55,11 +59,11 @@ function Person({ one, onClose }) {
   const put = (index, pair) => setLimits(limits.map((was, at) => (at === index ? pair : was)));
   return html`<${Dialog} title=${fresh ? "Add somebody" : `Change ${one.name}`} onClose=${onClose}><form class="fields" onSubmit=${save}>
     ${fresh && html`<${Field} label="Name"><input required value=${name} onInput=${(event) => setName(event.target.value)} autocomplete="off" spellcheck=${false} /><//>`}
-    <${Field} label="Role" hint="Admins see everything, and change what is everybody's."><${Select} label="Role" value=${role} onPick=${setRole} options=${ROLES} /><//>
+    <${Field} label="Role" hint="Members have what is their own, readers only look, admins see and change everything. Whoever is blocked is let in no more."><${Select} label="Role" value=${role} onPick=${setRole} options=${ROLES} /><//>
     <div class="field"><span class="field-label">Limits</span><div class="items">${limits.map(([what, most], index) => html`<div class="item" key=${index}>
-      <input aria-label=${`Limit ${index + 1}: what`} placeholder="calls_per_minute" value=${what} onInput=${(event) => put(index, [event.target.value, most])} /><input type="number" min="0" step="any" aria-label=${`Limit ${index + 1}: at most`} value=${most} onInput=${(event) => put(index, [what, event.target.value])} />
+      <${Select} label=${`Limit ${index + 1}: what`} value=${what} onPick=${(next) => put(index, [next, most])} options=${LIMITS.map((one) => [one, inWords(one)])} /><input type="number" min="0" step="any" required aria-label=${`Limit ${index + 1}: at most`} value=${most} onInput=${(event) => put(index, [what, event.target.value])} />
       <${Button} kind="small plain" icon="close" label=${`Remove limit ${index + 1}`} onClick=${() => setLimits(limits.filter((_, at) => at !== index))} /></div>`)}
-      <${Button} kind="small" icon="plus" onClick=${() => setLimits([...limits, ["", ""]])}>Add a limit<//></div></div>
+      <${Button} kind="small" icon="plus" onClick=${() => setLimits([...limits, [LIMITS.find((one) => !limits.some(([what]) => what === one)) ?? LIMITS[0], ""]])}>Add a limit<//></div></div>
     <${Problem} error=${error} /><div class="actions end"><button class="button primary" type="submit">${fresh ? "Add" : "Save"}</button></div>
   </form><//>`;
 }
@@ -100,7 +104,7 @@ function Limits() {
   const users = useData("users?limit=200").data?.users ?? [];
   const limits = useData(`limits${query({ user })}`, { on: ["limit", "call"], often: 1500 });
   const columns = [
-    ["Limit", (one) => html`<b class="strong">${one.what.replaceAll("_", " ")}</b><span class="quiet cut">of ${one.of} ${one.name || "nobody in particular"}</span>`, "wide"],
+    ["Limit", (one) => html`<b class="strong">${inWords(one.what)}</b><span class="quiet cut">of ${one.of} ${one.name || "nobody in particular"}</span>`, "wide"],
     ["Used", (one) => html`<meter min="0" max=${one.most || 1} value=${one.used} aria-label=${`${one.what} used`}></meter>${number(one.used)}`, "num"],
     ["At most", (one) => number(one.most), "num"], ["For", (one) => duration(one.per), "num"],
     ["Begins anew", (one) => (one.resets ? html`<${When} at=${one.resets} ahead />` : "–"), "num"],

@@ -1,7 +1,7 @@
 // One server: how it fares and why, what to do about it, its log, and its tools.
 import { html, useState } from "../vendor/preact.js";
 import { api, isAdmin, me, part, useData, usePages } from "../api.js";
-import { Button, Card, Chip, Code, Empty, Loaded, Pager, Page, Problem, State, Tabs, When, duration, number, plural, say, sure } from "../ui.js";
+import { Button, Card, Chip, Code, Empty, Loaded, Pager, Page, Problem, State, Tabs, When, Words, duration, number, plural, say, sure } from "../ui.js";
 import { Reviews } from "../review.js";
 import { signIn } from "../signing.js";
 import { ToolRows } from "./tools.js";
@@ -10,7 +10,7 @@ export default function Server({ rest: [name], search }) {
   const server = useData(`servers/${part(name)}`, { on: ["server", "call"], often: 800 });
   const [tab, setTab] = useState(search.tab ?? "tools");
   const review = useData(`review${`?server=${part(name)}`}`, { on: ["tool", "server"] });
-  return html`<${Page} title=${name} back=${["#/servers", "Servers"]} lead=${server.data && html`<${State} is=${server.data.state} /><span class="reason">${server.data.reason}</span>`} actions=${server.data && html`<${Steering} server=${server.data} name=${name} reload=${server.reload} />`}>
+  return html`<${Page} title=${name} back=${["#/servers", "Servers"]} lead=${server.data && html`<${State} is=${server.data.state} /><span class="reason"><${Words} text=${server.data.reason} /></span>`} actions=${server.data && html`<${Steering} server=${server.data} name=${name} reload=${server.reload} />`}>
     <${Loaded} from=${server}>${(one) => html`
       <${Reviews} reviews=${review.data?.review ?? []} onDone=${() => { review.reload(); server.reload(); }} />
       <${Facts} one=${one} />
@@ -71,7 +71,7 @@ function Check({ name, reload }) {
   };
   return html`<${Card} title="Check" lead="Looks at everything between the gateway and this server, and says what to do." actions=${html`<${Button} kind="primary" onClick=${run}>Check now<//>`}>
     <div aria-live="polite">${found?.error && html`<${Problem} error=${found.error.status === 404 ? { message: "This gateway cannot check servers from here yet.", hint: `Type: trunkline doctor ${name}` } : found.error} />`}
-    ${found?.findings && (found.findings.length ? html`<ul class="findings">${found.findings.map((one, index) => html`<li key=${index}><${State} is=${one.level} /><div class="grow"><b>${one.message}</b>${one.cause && html`<p class="quiet">${one.cause}</p>`}${one.do && html`<p>${one.do}</p>`}${one.command && html`<${Code} text=${one.command} label="Command" />`}</div>${one.fix && html`<${Button} kind="small primary" onClick=${fix(one)}>${one.fix.label}<//>`}</li>`)}</ul>` : html`<p class="calm">All is well.</p>`)}</div>
+    ${found?.findings && (found.findings.length ? html`<ul class="findings">${found.findings.map((one, index) => html`<li key=${index}><${State} is=${one.level} /><div class="grow"><b><${Words} text=${one.message} /></b>${one.cause && html`<p class="quiet"><${Words} text=${one.cause} /></p>`}${one.do && html`<p><${Words} text=${one.do} /></p>`}${one.command && html`<${Code} text=${one.command} label="Command" />`}</div>${one.fix && html`<${Button} kind="small primary" onClick=${fix(one)}>${one.fix.label}<//>`}</li>`)}</ul>` : html`<p class="calm">All is well.</p>`)}</div>
   <//>`;
 }
 

@@ -1,7 +1,7 @@
 // Every server there is for you, and how it fares.
 import { html, useState } from "../vendor/preact.js";
 import { me, useData } from "../api.js";
-import { Empty, Icon, Loaded, Page, Search, Select, State, Table, duration, number, plural } from "../ui.js";
+import { Empty, Icon, Loaded, Page, Search, Select, State, Table, Words, duration, number, plural } from "../ui.js";
 
 const MOST = 200;
 
@@ -25,7 +25,7 @@ export default function Servers() {
 
 const COLUMNS = [
   ["Server", (one) => html`<a class="strong cut" href=${`#/servers/${encodeURIComponent(one.name)}`}>${one.name}</a><span class="quiet cut" title=${one.address}>${one.address}</span>`, "wide"],
-  ["State", (one) => html`<${State} is=${one.state} />${one.reason && html`<span class="quiet cut2" title=${one.reason}>${one.reason}</span>`}`, "state-cell"],
+  ["State", (one) => html`<${State} is=${one.state} />${one.reason && html`<span class="quiet cut2" title=${one.reason}><${Words} text=${one.reason} /></span>`}`, "state-cell"],
   ["Tools", (one) => number(one.tools ?? 0), "num"],
   ["Calls", (one) => number(one.calls ?? 0), "num"],
   ["Answered", (one) => (one.calls ? `${Math.round((one.success_rate ?? 1) * 100)} %` : "–"), "num"],

@@ -115,7 +115,7 @@ function Behaviour({ tool }) {
   const stats = tool.statistics;
   const list = (names) => names?.length && html`<span class="chips">${names.map((one, index) => html`<${Chip} key=${index}>${String(one)}<//>`)}</span>`;
   const rows = [
-    ...Object.entries(tool.annotations ?? {}).map(([name, one]) => [plainName(name), html`${shownValue(one.value)} <span class="quiet">${FROM[one.from]}${one.evidence?.length > 0 && `: ${one.evidence.join(" ")}`}</span>`]),
+    ...Object.entries(tool.annotations ?? {}).map(([name, one]) => [plainName(name), html`${shownValue(one.value)} <span class="quiet">· ${FROM[one.from]}${one.evidence?.length > 0 && `: ${one.evidence.join(" ")}`}</span>`]),
     ["Safety", tool.safety], ["Category", tool.category], ["Definition", tool.tokens && `about ${plural(tool.tokens, "token")}`],
     ["Calls", stats?.calls && `${number(stats.calls)}, ${number(stats.failures + stats.tool_errors)} failed`],
     ["Time", stats?.calls && `half within ${duration(stats.p50_seconds)}, 95 % within ${duration(stats.p95_seconds)}`],
