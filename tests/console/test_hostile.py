@@ -100,6 +100,20 @@ def test_what_is_shown_of_others_stays_text(page: Watched) -> None:
         is_inert(shown)
 
 
+def test_a_long_list_is_leafed_through_and_stays_text(page: Watched) -> None:
+    shown = page.open("tools")
+    rows, first = shown.locator(".rows.tools > li"), shown.locator(".rows.tools a").first.inner_text()
+    expect(rows).to_have_count(50)
+    shown.get_by_role("button", name="Next").click()
+    expect(shown.get_by_role("navigation", name="Pages").get_by_role("status")).to_contain_text("Page 2 of ")
+    expect(shown.get_by_role("link", name=first, exact=True)).to_have_count(0)
+    expect(shown.get_by_role("button", name="Next")).to_be_disabled()
+    is_inert(shown)
+    shown.get_by_role("button", name="Previous").click()
+
+    expect(shown.locator(".rows.tools a").first).to_have_text(first)
+
+
 def test_what_registries_other_clients_and_threads_say_stays_text(page: Watched) -> None:
     shown = page.open("people?tab=threads")
     shown.get_by_label("User").select_option("eve")

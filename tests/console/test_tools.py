@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shlex
 import subprocess
@@ -9,6 +10,7 @@ import subprocess
 from playwright.sync_api import Page, expect
 
 from tests.console.browser import Running, Watched
+from tests.console.desk_server import SVG
 
 
 def call(page: Page) -> None:
@@ -81,6 +83,16 @@ def test_pictures_are_shown_and_what_could_do_more_is_not(console: Watched) -> N
     expect(page.get_by_text("image/svg+xml")).to_be_visible()
     expect(page.locator(".result a")).to_have_count(1)
     expect(page.get_by_role("link", name="a page")).to_have_attribute("rel", "noopener noreferrer")
+
+
+def test_what_is_not_shown_can_be_kept_as_it_came(console: Watched) -> None:
+    page = console.open("tools/desk__draw")
+    call(page)
+    with page.expect_download() as begun:
+        page.get_by_role("button", name="Download").click()
+
+    assert begun.value.suggested_filename == "image"
+    assert begun.value.path().read_bytes() == base64.b64decode(SVG)
 
 
 def test_a_large_result_is_cut_and_shown_whole_on_demand(console: Watched) -> None:

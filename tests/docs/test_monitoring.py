@@ -13,11 +13,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.call.stages.till import till
 from tests.gateway.test_calls import get
+from trunkline.telemetry.record import OUTCOMES
 
+SELECTED, SUMMED = re.compile(r'(\w+)=~?"([^"]*)"'), re.compile(r"by \(([^)]*)\)")
 FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
 
 
-async def test_the_dashboard_and_the_alerts_name_metrics_that_exist(
+async def test_the_dashboard_and_the_alerts_name_metrics_and_labels_that_exist(
     tmp_path: Path, http: aiohttp.ClientSession
 ) -> None:
     dashboard: Any = json.loads((FOLDER / "grafana.json").read_text())
@@ -28,7 +30,15 @@ async def test_the_dashboard_and_the_alerts_name_metrics_that_exist(
         await at.modern().call("get_balance", {"account": "x"})
         text = await get(at, "/metrics", "")
 
-    there = {sample.name for family in text_string_to_metric_families(text) for sample in family.samples}
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    there = {sample.name for sample in samples}
     named = {name for expression in asked for name in re.findall(r"trunkline_\w+", expression)}
     assert len(named) > 10
     assert named - there == set()
+    # What they select by and sum up by exists as well, and so do the outcomes and directions that they name.
+    selected = [(one.group(1), one.group(2)) for each in asked for one in SELECTED.finditer(each)]
+    summed = {label for each in asked for one in SUMMED.finditer(each) for label in one.group(1).split(", ")}
+    assert summed | {label for label, _ in selected} <= {label for sample in samples for label in sample.labels}
+    outcomes = {value for label, values in selected if label == "outcome" for value in values.split("|")}
+    assert outcomes
+    assert outcomes <= set(OUTCOMES)
