@@ -221,6 +221,23 @@ def test_a_page_on_which_nothing_happens_does_nothing(console: Watched) -> None:
     assert [one["functionName"] for one in shell if one["ranges"][0]["count"]] == []
 
 
+HIDDEN = """hidden => {
+    Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def test_a_tab_that_nobody_sees_keeps_no_connection_and_looks_again_once_it_is_seen(console: Watched) -> None:
+    page = console.open("servers")
+    expect(page.get_by_text("Live", exact=True)).to_be_attached()
+    with page.expect_event("requestfailed", lambda one: one.url.endswith("/events")):
+        page.evaluate(HIDDEN, True)
+    with page.expect_request("**/api/v1/events"), page.expect_request("**/api/v1/servers"):
+        page.evaluate(HIDDEN, False)
+
+    expect(page.get_by_text("Live", exact=True)).to_be_attached()
+
+
 def test_a_theme_that_was_chosen_stays(console: Watched) -> None:
     page = console.open()
     ground = "getComputedStyle(document.body).backgroundColor"

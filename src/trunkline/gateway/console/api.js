@@ -97,7 +97,7 @@ const listeners = new Set();
 let source = null;
 
 function follow() {
-  if (source) return;
+  if (source || document.hidden) return;
   source = new EventSource(API + "events");
   source.onopen = () => { live.value = true; };
   source.onerror = () => {
@@ -107,6 +107,19 @@ function follow() {
   source.onmessage = ({ data }) => { const event = read(data); if (event) tell(event.type, event); };
   if (!follow.timer) follow.timer = setInterval(() => { if (!live.value && !document.hidden) tell("", null); }, POLL);
 }
+
+// A browser has six connections to one address: tabs that nobody sees keep none of them, and look again once they are seen.
+document.addEventListener("visibilitychange", () => {
+  if (!isIn()) return;
+  if (document.hidden) {
+    source?.close();
+    source = null;
+    live.value = false;
+  } else {
+    follow();
+    tell("", null);
+  }
+});
 
 function read(text) {
   try { return JSON.parse(text); } catch { return null; }
