@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,21 @@ async def test_tools_come_in_pages_in_their_order_all_or_those_of_one_server(
         assert await pages("") == sorted(known)
         assert await pages("&server=two") == sorted(name for name, tool in known.items() if tool.server == "two")
         assert await pages("&server=three") == []
+
+
+async def test_long_answers_are_compressed_for_those_who_take_them_so(tmp_path: Path) -> None:
+    told: dict[tuple[str, str], tuple[str, bytes]] = {}
+    async with gateway(tmp_path, {}) as opened, aiohttp.ClientSession(auto_decompress=False) as raw:
+        for path in ("openapi.json", "me"):
+            for coding in ("gzip", "identity"):
+                async with raw.get(address(opened, path), headers={"accept-encoding": coding}) as response:
+                    told[path, coding] = response.headers.get("content-encoding", ""), await response.read()
+
+    packed, plain = told["openapi.json", "gzip"], told["openapi.json", "identity"]
+    assert (packed[0], plain[0]) == ("gzip", "")
+    assert gzip.decompress(packed[1]) == plain[1]
+    assert len(packed[1]) < len(plain[1]) / 4
+    assert told["me", "gzip"] == told["me", "identity"] == ("", told["me", "gzip"][1])
 
 
 async def test_it_says_how_every_server_fares(tmp_path: Path, http: aiohttp.ClientSession) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ PAGE = 100
 LONGEST_PAGE = 1000
 HIGHEST_LIMIT = 999_999
 """What may be asked for; the longest page is given."""
+PACKED = range(8_000, 2_000_000)
+"""Bytes of answers that are sent compressed: shorter ones gain little, and longer ones would hold up others."""
 
 T = TypeVar("T")
 
@@ -199,6 +202,9 @@ class Api:
         if given.version:
             headers.append((b"etag", b'"%d"' % given.version))
         body = b"" if given.body is None else msgspec.json.encode(given.body)
+        if len(body) in PACKED and b"gzip" in request.headers.get(b"accept-encoding", b""):
+            body = gzip.compress(body, 1, mtime=0)
+            headers += [(b"content-encoding", b"gzip"), (b"vary", b"accept-encoding")]
         request.answer(given.status, body, headers)
 
     async def _run(self, request: Request) -> Given:
