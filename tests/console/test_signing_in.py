@@ -57,6 +57,25 @@ def test_a_key_lets_in_and_is_remembered_until_one_signs_out(browser: Browser, l
         expect(page.locator("h1")).to_have_text("Sign in to Trunkline")
 
 
+def test_whose_key_is_revoked_is_asked_for_another_and_goes_on_where_they_were(
+    browser: Browser, locked: Running
+) -> None:
+    people, key = locked.gateway.hub.relay.tenancy.people, member_key(locked, "flo")
+    with watched(browser, locked.base) as console:
+        page = console.open()
+        enter(page, key)
+        live = page.get_by_text("Live", exact=True)
+        expect(live).to_be_attached()
+        locked.do(people.revoke_key(key.removeprefix("tl_").partition(".")[0]))
+        page.evaluate("location.hash = '#/tools'")
+        expect(page.locator("h1")).to_have_text("Sign in to Trunkline")
+        enter(page, TOKEN)
+
+        expect(page.locator("h1")).to_have_text("Tools")
+        expect(page.get_by_role("link", name="send_parcel")).to_be_visible()
+        expect(live).to_be_attached()
+
+
 def test_a_member_has_the_pages_of_members_and_makes_keys_of_their_own(browser: Browser, locked: Running) -> None:
     with watched(browser, locked.base) as console:
         page = console.open()

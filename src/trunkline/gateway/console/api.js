@@ -38,7 +38,7 @@ async function send(method, path, body, headers = {}, signal) {
   }
   if (answer.ok) return answer;
   const told = await answer.json().catch(() => ({}));
-  if (answer.status === 401 && me.value && !me.value.needs_key) loadMe();
+  if (answer.status === 401 && isIn()) loadMe(); // one is in no longer, and is asked for a key
   throw new ApiError(answer.status, told.error ?? { message: `The gateway answered ${answer.status}.` });
 }
 
@@ -97,12 +97,13 @@ const listeners = new Set();
 let source = null;
 
 function follow() {
-  if (source || document.hidden) return;
-  source = new EventSource(API + "events");
+  if ((source && source.readyState !== EventSource.CLOSED) || document.hidden) return;
+  const own = new EventSource(API + "events");
+  source = own;
   source.onopen = () => { live.value = true; };
   source.onerror = () => {
     live.value = false;
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => { source = null; if (isIn()) follow(); }, 30_000);
+    if (own.readyState === EventSource.CLOSED) setTimeout(() => { if (source === own && isIn()) follow(); }, 30_000);
   };
   source.onmessage = ({ data }) => { const event = read(data); if (event) tell(event.type, event); };
   if (!follow.timer) follow.timer = setInterval(() => { if (!live.value && !document.hidden) tell("", null); }, POLL);

@@ -110,7 +110,8 @@ function Shell() {
     main.current?.querySelector("h1")?.focus({ preventScroll: true });
   }, [now]);
   if (me.value?.failed) return html`<main class="alone"><${Logo} /><${Problem} error=${me.value.failed}><p><${Button} onClick=${loadMe}>Try again<//></p><//></main>`;
-  if (!me.value || !now) return html`<p class="loading alone" role="status"><span class="hidden">Loading</span><i></i><i></i><i></i></p>`;
+  // Who came in or went is known before the page for it is there.
+  if (!me.value || !now || isIn() === (now.name === "sign-in")) return html`<p class="loading alone" role="status"><span class="hidden">Loading</span><i></i><i></i><i></i></p>`;
   const { View, where, name } = now;
   if (!isIn()) return html`<main class="alone" id="main" ref=${main}><${View} /></main><${Toasts} />`;
   return html`
