@@ -112,6 +112,21 @@ async def test_an_error_names_the_line_and_says_what_to_write_instead(
     assert raised.value.line == line
 
 
+GUESSES = """
+told = []
+for number in range(40):
+    try:
+        eval(f"look{number}()")
+    except NameError as error:
+        told.append("did you mean look" in str(error))
+[told[0], sum(told) < 10, len(told)]
+"""
+
+
+async def test_who_guesses_many_names_is_not_told_of_each_what_is_spelt_alike(scene: Scene) -> None:
+    assert (await scene[0].run(GUESSES)).value == [True, True, 40]
+
+
 async def test_half_of_a_character_is_refused_in_a_program(scene: Scene) -> None:
     with pytest.raises(ProgramError, match="half of a character"):
         await scene[0].run("'\ud83d'")

@@ -18,16 +18,19 @@ from trunkline.wire.members import decode_bounded
 MOST_DEPTH = 4
 MOST_MEMBERS = 12
 """Members of an object, and values of a choice, that a signature shows."""
+_MOST_ADVICE = 5
+"""Unknown names of one program for which others that are like them are looked for."""
 _LONGEST_LINE = 160
 _LONGEST_WORDS = 400
 _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None", "object": "dict"}
 
 
 class Functions:
-    """The tools of one snapshot by the names that programs call them by; safe to ask from any thread."""
+    """The tools of one snapshot by the names that a program calls them by."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._tools = snapshot.tools
+        self._advised = 0
 
     def get(self, name: str) -> Entry | None:
         """The tool that a program means by a name."""
@@ -43,11 +46,14 @@ class Functions:
         return next((name for name, one in self._renamed.items() if one.shown == entry.shown), entry.shown)
 
     def why_unknown(self, name: str) -> str:
-        """Why a name is no function; empty when it is one."""
+        """Why a name is no function; empty when it is one. The first few are told what is spelt alike."""
         if self.get(name) is not None:
             return ""
-        shown = (entry.shown for entry in self._tools.values() if not entry.app_only)
-        close = [function_name(one) for one in closest(name[:80], shown, 3)]
+        close: list[str] = []
+        if self._advised < _MOST_ADVICE:  # which compares a name with every tool's
+            self._advised += 1
+            shown = (entry.shown for entry in self._tools.values() if not entry.app_only)
+            close = [function_name(one) for one in closest(name[:80], shown, 3)]
         return f"name {name[:80]!r} is not defined" + (f"; did you mean {', '.join(close)}?" if close else "")
 
     @cached_property
