@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from trunkline.untrusted import as_list, as_object
+
 Safety = Literal["safe", "moderate", "dangerous"]
 
 DIRECT = "direct"
@@ -144,6 +146,12 @@ class Tool:
         return dataclasses.replace(self, annotations=annotations)
 
 
+def texts_in(content: Any) -> str:
+    """The blocks of a result that are text, one under the other; whatever else servers send for blocks is none."""
+    blocks = map(as_object, as_list(content))
+    return "\n".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
+
+
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """A tool's answer, decoded for Python."""
@@ -158,7 +166,7 @@ class ToolResult:
     @property
     def text(self) -> str:
         """The text blocks, one under the other."""
-        return "\n".join(str(block.get("text", "")) for block in self.content if block.get("type") == "text")
+        return texts_in(self.content)
 
     @classmethod
     def of(cls, value: Any) -> ToolResult:

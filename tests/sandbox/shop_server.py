@@ -1,4 +1,4 @@
-"""A stdio server without dependencies whose one tool appends a line to a file: what was done is seen there."""
+"""A stdio server without dependencies: what one tool was asked to do is seen in a file, and one says much."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ SCHEMA: dict[str, Any] = {"type": "object", "properties": {"item": {"type": "str
 TOOLS: list[dict[str, Any]] = [
     {"name": "order", "description": "Order an item", "inputSchema": SCHEMA, "annotations": {"destructiveHint": True}},
     {"name": "price", "description": "Look up a price", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}},
+    {"name": "stock", "description": "List all", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}},
 ]
 
 
@@ -27,6 +28,8 @@ def answer(method: str, params: dict[str, Any], file: str) -> dict[str, Any] | N
             with open(file, "a", encoding="utf-8") as orders:
                 orders.write(f"{item}\n")
             return {"content": [{"type": "text", "text": f"ordered {item}"}]}
+        if params["name"] == "stock":
+            return {"content": [], "structuredContent": {"all": [[]] * int(item)}}
         return {"content": [{"type": "text", "text": json.dumps({"item": item, "price": len(item)})}]}
     return {} if method == "ping" else None
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from trunkline.errors import TrunklineError
 from trunkline.identity import unit_name
 from trunkline.model import Kind
-from trunkline.sandbox.bridge import value_of
+from trunkline.sandbox.values import value_of
 from trunkline.tool import DIRECT, PROGRAM
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ class ProgrammaticToolExecutor:
             result = await self._hub.call(
                 shown, arguments, user=who.user_id, thread=who.thread_id, program=program, timeout=who.timeout
             )
-            error, value = (result.text or "It failed.", None) if result.is_error else ("", value_of(result))
+            error = (result.text or "It failed.") if result.is_error else ""
+            value = None if error else value_of(result.structured, result.content)
         except TrunklineError as raised:
             error, value = str(raised), None
         took = time.monotonic() - began

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 import logging
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -24,13 +22,13 @@ from trunkline.errors import (
 )
 from trunkline.foreign import Raised, attempt, attempt_now
 from trunkline.model import Answer, Call, Caller, Entry, Parked, Question, Reply
-from trunkline.sandbox.messages import given, raised
+from trunkline.sandbox.messages import Answered, Given, Thrown, given, raised
 from trunkline.telemetry.savings import Sampled
-from trunkline.tool import PROGRAM, ToolResult
+from trunkline.tool import PROGRAM, texts_in
 from trunkline.tools.guidance import OWN
 from trunkline.wire import meta
 from trunkline.wire.era import MODERN_VERSIONS
-from trunkline.wire.members import decode, encode, write_members
+from trunkline.wire.members import decode, encode, read_members, write_members
 from trunkline.wire.questions import may_ask, not_asked, read_input_required
 
 log = logging.getLogger("trunkline")
@@ -78,7 +76,9 @@ _KINDS: tuple[tuple[type[TrunklineError], str], ...] = (
 )
 """What programs catch; everything else is a RuntimeError."""
 LONGEST_SLEEP = 60.0
-_SURROGATE = re.compile(rb"(?i)\\ud[89a-f]")
+_SMALL = 4096
+_PIECE = 256
+"""Bytes of a result that is larger which are weighed for what no model had to read."""
 
 
 class Bridge:
@@ -111,14 +111,24 @@ class Bridge:
         if asks is not None:
             rounds = again.rounds + 1 if again is not None else 1
             return self._asks(entry, dataclasses.replace(asks, rounds=rounds, agreed=agreed))
-        result = attempt_now(outcome_of, came)
-        if isinstance(result, Raised):
-            return _raised(entry, result.error)
-        self.read.add(result.text)
-        if result.is_error:
+        taken = attempt_now(self._taken, entry, came)
+        return _raised(entry, taken.error) if isinstance(taken, Raised) else taken
+
+    def _taken(self, entry: Entry, reply: Reply) -> Given | Answered | Thrown:
+        """What a call gave, taken apart no further than it has to be on our loop: a keeper reads the rest."""
+        members = read_members(reply.result) if not reply.error else {}
+        if reply.error or members.get("isError") == b"true":
+            result = outcome_of(reply)
+            self.read.add(result.text)
             refused = result.meta.get(f"{OWN}cancelled") is True
             return raised("PermissionError" if refused else "RuntimeError", result.text or f"{entry.shown} failed")
-        return given(value_of(result))
+        structured, content = members.get("structuredContent", b"null"), members.get("content", b"")
+        if len(content) <= _SMALL:
+            self.read.add(texts_in(decode(content) if content else []))
+        else:  # a piece from the middle is like the rest
+            middle = len(content) // 2
+            self.read.add(content[middle : middle + _PIECE].decode(errors="replace"), len(content))
+        return Answered(content) if structured == b"null" else Given(structured)
 
     def _call(self, entry: Entry, arguments: bytes, *, agreed: bool) -> Call:
         outer = self._outer
@@ -184,28 +194,6 @@ def _asked(reply: Reply) -> Asking | None:
         return Asking(reply.questions, parked=reply.parked)
     asked = read_input_required(reply.result) if reply.modern else None
     return Asking(*asked) if asked is not None else None
-
-
-def value_of(result: ToolResult) -> Any:
-    """What a tool gave, as a program wants it: structured content, else its one text, read where it is JSON."""
-    if result.structured is not None:
-        value = result.structured
-    else:
-        values = [_block(block) for block in result.content]
-        value = values[0] if len(values) == 1 else values if values else None
-    if _SURROGATE.search(result.raw):  # half of a pair JSON can write, but a program cannot hold
-        value = decode(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-    return value
-
-
-def _block(block: dict[str, Any]) -> Any:
-    if block.get("type") != "text":
-        return block
-    text = str(block.get("text", ""))
-    try:
-        return decode(text.encode("utf-8", "surrogatepass"))
-    except ValueError:
-        return text
 
 
 def _raised(entry: Entry, error: Exception) -> Any:

@@ -35,6 +35,12 @@ class Given(msgspec.Struct, frozen=True, array_like=True, tag=True):
     value: bytes
 
 
+class Answered(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """What a call gave, as the blocks of a result."""
+
+    content: bytes
+
+
 class Thrown(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """What a call raises in the program: an exception of a kind that programs know."""
 
@@ -42,7 +48,7 @@ class Thrown(msgspec.Struct, frozen=True, array_like=True, tag=True):
     message: str
 
 
-Settled = dict[int, Given | Thrown]
+Settled = dict[int, Given | Answered | Thrown]
 """What came of calls, by their numbers."""
 
 

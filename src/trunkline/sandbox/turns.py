@@ -13,7 +13,8 @@ import msgspec
 from trunkline.config.programs import ProgramsSection
 from trunkline.errors import ProgramError
 from trunkline.sandbox.faults import program_error
-from trunkline.sandbox.messages import SLEEP, Dumped, Settled, Step, Thrown, Wanted, raised
+from trunkline.sandbox.messages import SLEEP, Answered, Dumped, Settled, Step, Thrown, Wanted, raised
+from trunkline.sandbox.values import read_blocks, read_value
 from trunkline.wire.members import decode, encode
 
 if TYPE_CHECKING:
@@ -202,9 +203,12 @@ class Turns:
 
 def _taken(one: Any) -> ExternalSettledResult:
     """What came of a call, as the interpreter takes it."""
-    if isinstance(one, Thrown):
-        return cast("ExternalSettledResult", {"exc_type": one.kind, "message": one.message})
-    return {"return_value": decode(one.value)}
+    if not isinstance(one, Thrown):
+        try:
+            return {"return_value": read_blocks(one.content) if isinstance(one, Answered) else read_value(one.value)}
+        except ValueError:
+            one = raised("RuntimeError", "what it gave cannot be read: it is no JSON, or nested too deeply")
+    return cast("ExternalSettledResult", {"exc_type": one.kind, "message": one.message})
 
 
 def _seconds(wanted: Any) -> bytes:

@@ -182,9 +182,9 @@ class Sampled:
     def __init__(self, before: int = 0) -> None:
         self._before, self._length, self._sample = before, 0, ""
 
-    def add(self, text: str) -> None:
-        """One more of them."""
-        self._length += len(text)
+    def add(self, text: str, length: int = 0) -> None:
+        """One more of them, or a piece of one that is so long."""
+        self._length += length or len(text)
         if len(self._sample) < _SAMPLED:
             self._sample += text[:_OF_EACH]
 
