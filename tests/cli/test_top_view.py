@@ -20,7 +20,7 @@ def server(name: str, state: str = "ready", **more: Any) -> Json:
 
 
 def told(servers: list[Json], tools: int = 0) -> Json:
-    tokens = {"saved": 48200, "lists": 12, "searches": 8, "previews": 0}
+    tokens = {"saved": 48200, "lists": 12, "searches": 8, "programs": 1, "previews": 2}
     listed = [{"server": "one", "tool": f"tool_{number}", **COUNTS} for number in range(tools)]
     return {**COUNTS, **NOW, "seconds": 60.0, "tokens": tokens, "servers": servers, "tools": listed}
 
@@ -81,7 +81,7 @@ def test_sums_take_two_lines_where_one_is_too_narrow() -> None:
 
     assert wide == [
         "1,204 calls · 5 errors · 1.0/s · 2 under way · 1 waiting · p50 4.0 ms · p95 1.2 s",
-        "about 48,200 tokens saved · 12 short lists · 8 searches",
+        "about 48,200 tokens saved · 12 short lists · 8 searches · 1 program · 2 previews",
     ]
     assert narrow[0] == "1,204 calls · 5 errors · 1.0/s"
     assert narrow[-1] == "about 48,200 tokens saved"

@@ -92,7 +92,7 @@ def test_what_does_not_fit_can_be_scrolled_to() -> None:
     none: dict[str, Any] = {"calls": 0, "failures": 0, "tool_errors": 0, "p50_seconds": 0.0, "p95_seconds": 0.0}
     now = {"in_flight": 0, "waiting": 0}
     servers = [{"name": f"server-{n:02}", "state": "ready", "reason": "", "tools": 1, **none, **now} for n in range(30)]
-    tokens = {"saved": 0, "lists": 0, "searches": 0, "previews": 0}
+    tokens = {"saved": 0, "lists": 0, "searches": 0, "programs": 0, "previews": 0}
     told = {**none, **now, "tokens": tokens, "servers": servers, "tools": []}
 
     first = "\n".join(board(told, None, "here", 80, 12, Style()))

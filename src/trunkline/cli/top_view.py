@@ -63,11 +63,11 @@ def summary(told: Json, rate: float | None, width: int) -> list[str]:
     tokens = told["tokens"]
     saved = tokens_saved(tokens["saved"])
     why = [counted(tokens["lists"], "short list"), counted(tokens["searches"], "search", "searches")]
+    why += [counted(tokens[f"{one}s"], one) for one in ("program", "preview") if tokens[f"{one}s"]]
+    counts = any(tokens[one] for one in ("lists", "searches", "programs", "previews"))
     one = " · ".join((*calls, *now, *times))
     lines = [one] if columns_of(one) <= width else [" · ".join(calls), " · ".join((*now, *times))]
-    if tokens["previews"]:
-        why.append(counted(tokens["previews"], "preview"))
-    whole = " · ".join((saved, *why)) if tokens["lists"] or tokens["searches"] or tokens["previews"] else saved
+    whole = " · ".join((saved, *why)) if counts else saved
     return [*lines, whole if columns_of(whole) <= width else saved]
 
 
@@ -160,7 +160,7 @@ def now_of(one: Json) -> str:
 
 
 def tokens_saved(tokens: int) -> str:
-    """What searching and previews saved; it is an estimate."""
+    """What searching, programs and previews saved; it is an estimate."""
     return f"about {tokens:,} tokens saved" if tokens else "no tokens saved yet"
 
 

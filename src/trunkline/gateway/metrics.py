@@ -69,8 +69,11 @@ class Metrics:
             kind = "counter" if name.endswith("_total") else "gauge"
             yield single(f"trunkline_{name}", kind, _HELP[name], read())
         saved = relay.savings.total()
-        yield single("trunkline_tokens_saved", "gauge", "Tokens that searching saved, less what it took.", saved.tokens)
+        told = "Tokens that searching, programs and previews saved, less what they took."
+        yield single("trunkline_tokens_saved", "gauge", told, saved.tokens)
         yield single("trunkline_searches_total", "counter", "Answers of search_tools.", saved.searches)
+        yield single("trunkline_programs_total", "counter", "Programs that came to their end.", saved.programs)
+        yield single("trunkline_previews_total", "counter", "Results that were shown as a preview.", saved.previews)
         yield from _audit(relay)
         yield from _process()
 
