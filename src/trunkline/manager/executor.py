@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trunkline.errors import TrunklineError
+from trunkline.errors import InvalidArgumentsError, TrunklineError
 from trunkline.identity import unit_name
 from trunkline.model import Kind
 from trunkline.sandbox.values import value_of
@@ -88,6 +88,8 @@ class ProgrammaticToolExecutor:
         """Call one tool, by its shown name or as `mcp_SERVER_TOOL`; what its caller may not call does not exist."""
         who, began = context or self._context, time.monotonic()
         try:
+            if not who.caller:  # which would be nobody's name, and no program's
+                raise InvalidArgumentsError("Nobody calls.", hint="Say in the context who the `caller` is.")
             program = "" if who.caller == DIRECT else who.caller
             shown = await self._shown(tool_name, who, program)
             result = await self._hub.call(
@@ -105,8 +107,8 @@ class ProgrammaticToolExecutor:
         self, steps: Iterable[ExecutionStep], context: ExecutionContext | None = None
     ) -> list[ExecutionResult]:
         """Call several at once; each has its own result, in the order of the calls."""
-        calls = [self.execute_from_code(one.tool_name, _arguments(one, ()), context) for one in steps]
-        return list(await asyncio.gather(*calls))
+        calls = [(one.tool_name, _arguments(one, ())) for one in steps]
+        return list(await asyncio.gather(*(self.execute_from_code(*call, context) for call in calls)))
 
     async def execute_sequential(
         self, steps: Iterable[ExecutionStep], context: ExecutionContext | None = None
