@@ -20,7 +20,7 @@ from trunkline.model import Answer, Introduction, Reply
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.upstream import http as module
 from trunkline.upstream.connection import ConnectionEvents
-from trunkline.upstream.exchange import Exchange, own_exchange
+from trunkline.upstream.exchange import Exchange, own_exchange, pause
 from trunkline.upstream.http import HttpConnection
 from trunkline.upstream.http1 import ClosedError, HttpClient, Response
 
@@ -498,7 +498,7 @@ async def test_a_server_is_asked_again_within_half_a_minute(monkeypatch: pytest.
     async def pause(exchange: Exchange, seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr(module, "_pause", pause)
+    monkeypatch.setattr(module, "pause", pause)
     async with scene() as at:
         for number, retry in ((2, 5_000), (3, 3_600_000)):
             waiting, _ = await at.begin(exchange())
@@ -877,7 +877,6 @@ async def test_what_nobody_waits_for_fails_in_silence() -> None:
 
 
 async def test_a_pause_ends_when_its_time_is_over_or_that_of_its_call() -> None:
-    pause = vars(module)["_pause"]
     one = exchange()
     async with asyncio.timeout(5):
         await pause(one, 0.0)

@@ -233,3 +233,23 @@ class Exchange(msgspec.Struct, eq=False):  # one is made for each call, and a cl
 def own_exchange(server: str, method: str, params: bytes, timeout: float) -> Exchange:
     """A request of our own, for no call: it may be repeated, and does not count as use."""
     return Exchange(server, method, params, timeout=timeout, max_timeout=timeout, safe_to_repeat=True, background=True)
+
+
+async def pause(exchange: Exchange, seconds: float) -> None:
+    """Wait, but no longer than the exchange may take, nor when there is something to ask the caller."""
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def leave(error: Exception) -> bool:
+        if over.done():
+            return False
+        over.set_exception(error)
+        return True
+
+    exchange.abort = exchange.interrupt = leave
+    if exchange.expired is not None:
+        leave(exchange.expired)
+    try:
+        async with asyncio.timeout(seconds):
+            await over
+    except TimeoutError:
+        pass

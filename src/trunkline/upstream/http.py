@@ -25,7 +25,7 @@ from trunkline.upstream.connection import (
     write_answer,
 )
 from trunkline.upstream.event_stream import SOONEST, EventStream, keep_listening
-from trunkline.upstream.exchange import AskedError, Clock, Exchange
+from trunkline.upstream.exchange import AskedError, Clock, Exchange, pause
 from trunkline.upstream.handshake import Handshake
 from trunkline.upstream.http1 import ClosedError, HttpClient, Response
 from trunkline.upstream.response import message_of
@@ -333,7 +333,7 @@ class HttpConnection:
             self._streams.pop(exchange, None)
             raise lost(self.spec, exchange, "closed the stream")
         exchange.listener.hang_up(stream.retry)
-        await _pause(exchange, min(stream.retry, LONGEST_POLL))
+        await pause(exchange, min(stream.retry, LONGEST_POLL))
         try:
             response = await self._address.get(stream.decoder.last_id)
             exchange.abort, exchange.interrupt = response.fail, response.interrupt
@@ -437,23 +437,3 @@ class HttpConnection:
             self.last_used = time.monotonic()
         if not settled:
             self.cancel(exchange, withdrawal())
-
-
-async def _pause(exchange: Exchange, seconds: float) -> None:
-    """Wait, but no longer than the exchange may take, nor when there is something to ask the caller."""
-    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def leave(error: Exception) -> bool:
-        if over.done():
-            return False
-        over.set_exception(error)
-        return True
-
-    exchange.abort = exchange.interrupt = leave
-    if exchange.expired is not None:
-        leave(exchange.expired)
-    try:
-        async with asyncio.timeout(seconds):
-            await over
-    except TimeoutError:
-        pass

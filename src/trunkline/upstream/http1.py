@@ -29,6 +29,7 @@ IDLE = 4.0
 CONNECT_TIMEOUT = 10.0
 MOST_HEADS = 64
 """Heads of answers that are remembered, for each origin."""
+_no_parts = cast("Callable[[], deque[bytes]]", deque)
 _PARSED = frozenset((b"content-encoding", b"transfer-encoding", b"upgrade"))
 """Headers that change how an answer is read, so that it goes through the parser each time."""
 
@@ -39,9 +40,6 @@ class ClosedError(UpstreamError):
     def __init__(self, message: str, *, untouched: bool) -> None:
         super().__init__(message)
         self.untouched = untouched
-
-
-_no_parts = cast("Callable[[], deque[bytes]]", deque)
 
 
 class Response(msgspec.Struct, eq=False):
@@ -141,8 +139,7 @@ class Response(msgspec.Struct, eq=False):
 
     def finish(self) -> None:
         self.complete = True
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
+        if (waiter := self._waiter) is not None and not waiter.done():
             waiter.set_result(None)
 
     def _more(self) -> asyncio.Future[None]:
