@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from trunkline.config.programs import ProgramsSection
@@ -24,8 +24,8 @@ from trunkline.tenancy.tenancy import open_tenancy
 SECRET = b"canary-of-a-program"
 KEPT = Kept("1" * 24, SECRET * 100, (Wanted(3, "buy", b'{"item":1}'),), "so far\n", 4, 5, 0.5)
 ANA = Call("tools/call", "run_code", {"arguments": b'{"code":"1"}'}, scope=Scope(user="ana"))
-BOB = dataclasses.replace(ANA, scope=Scope(user="bob"))
-ANOTHER = dataclasses.replace(ANA, params={"arguments": b'{"code":"2"}'})
+BOB = msgspec.structs.replace(ANA, scope=Scope(user="bob"))
+ANOTHER = msgspec.structs.replace(ANA, params={"arguments": b'{"code":"2"}'})
 
 
 @asynccontextmanager
