@@ -266,9 +266,10 @@ class Hub:
 
     # Servers come and go.
 
-    async def ready(self, seconds: float) -> None:
-        """Wait until every server was reached or failed once, at most so long."""
-        await self.relay.ready(seconds)
+    async def ready(self, seconds: float, *, downloads: bool = False) -> None:
+        """Wait until every server was reached or failed once, at most so long; with `downloads`, longer for those that
+        are then being downloaded: until they started or failed, by their own times."""
+        await self.relay.ready(seconds, downloads=downloads)
 
     def on_change(self, listener: Changed) -> Callable[[], None]:
         """Hear which lists changed; call what is returned to stop."""

@@ -120,6 +120,10 @@ class State(StrEnum):
     STOPPED = "stopped"
 
 
+DOWNLOADING = "being downloaded"
+"""Why a server is still starting, when `npx`, `uvx` or the like must fetch it first."""
+
+
 class Kind(StrEnum):
     """What a server offers; the value is the member of the list result."""
 

@@ -201,9 +201,9 @@ class Relay:
         """Every server, those of users included, and how it fares."""
         return list(self.snapshot.all_servers.values())
 
-    async def ready(self, seconds: float) -> None:
-        """Wait until every server was reached or failed once, at most so long."""
-        await self._fleet.ready(seconds)
+    async def ready(self, seconds: float, *, downloads: bool = False) -> None:
+        """Wait until every server was reached or failed once, at most so long; longer for what is being downloaded."""
+        await self._fleet.ready(seconds, downloads=downloads)
         await self._registry.published()
 
     async def introduction_for(self, scope: Scope, caller: Caller) -> Introduction | None:

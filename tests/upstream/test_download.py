@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import sys
@@ -15,6 +16,7 @@ from tests.faults.scene import get
 from tests.harness import STDIO_SERVER, gateway, until
 from tests.questions.scene import FORMS, Pair, scene, yes
 from trunkline.cli.main import main
+from trunkline.cli.running import RunningHub, running_at
 from trunkline.config.server import ServerSpec
 from trunkline.model import State
 from trunkline.upstream.download import Work, package_of, still_fetches, work_of
@@ -115,6 +117,26 @@ async def test_a_download_has_an_end(tmp_path: Path, machine: Machine) -> None:
         await until(lambda: view(opened).state is State.UNREACHABLE)
 
         assert "was still being downloaded after 0.5 s" in view(opened).reason
+
+
+async def test_a_hub_and_commands_wait_longer_for_what_is_being_downloaded(tmp_path: Path, machine: Machine) -> None:
+    async with gateway(tmp_path / "home", {"one": machine.server()}, ready=0) as opened:
+        hub, config = opened.hub, opened.hub.config
+        await until(lambda: view(opened).reason == "being downloaded")
+        await hub.ready(0)
+        commands = RunningHub(running_at(opened.url, config.gateway), config)
+        waiting = [
+            asyncio.ensure_future(asyncio.to_thread(asyncio.run, commands.ready(0))),
+            asyncio.create_task(hub.ready(0, downloads=True)),
+        ]
+        beats = len(machine.log)
+        await until(lambda: len(machine.log) > beats + 10)
+        ended = [one.done() for one in waiting]
+        machine.have()
+        await waiting[1]
+
+        assert (ended, view(opened).state) == ([False, False], State.READY)
+        await waiting[0]
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,9 @@ def add_commands(commands: Commands) -> None:
     annotate.add_argument("--annotations", "-a", metavar="JSON", help="all of this in one object")
     annotate.add_argument("--tools", metavar="FILE", help="with --infer: tools to read from a file, instead of servers")
     annotate.add_argument("--out", metavar="FILE", help="with --infer --tools: where to write, one JSON object a line")
-    annotate.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="to start (default: 30)")
+    annotate.add_argument(
+        "--timeout", type=float, default=30.0, metavar="SECONDS", help="to start, once downloaded (default: 30)"
+    )
     annotate.set_defaults(run=_annotate)
 
 

@@ -75,7 +75,9 @@ def add_commands(commands: Commands) -> None:
     )
     takes.add_argument("--yes", "-y", action="store_true", help="do not ask: start the servers, take all over")
     takes.add_argument("--dry-run", action="store_true", help="write nothing")
-    takes.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="to start (default: 30)")
+    takes.add_argument(
+        "--timeout", type=float, default=30.0, metavar="SECONDS", help="to start, once downloaded (default: 30)"
+    )
     takes.set_defaults(run=_import)
 
 

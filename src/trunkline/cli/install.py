@@ -65,7 +65,11 @@ def add_commands(commands: Commands) -> None:
     install.add_argument("--force", action="store_true", help="replace a server of the same name")
     install.add_argument("--no-start", action="store_true", help="do not start it once")
     install.add_argument(
-        "--timeout", type=float, default=120.0, metavar="SECONDS", help="to download and start it (default: 120)"
+        "--timeout",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="to start it, once it is downloaded (default: 120)",
     )
     install.set_defaults(run=_install)
 

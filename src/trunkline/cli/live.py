@@ -26,9 +26,8 @@ from trunkline.cli.screen import (
     write_whole,
 )
 from trunkline.cli.top_view import counted, mark_of, tokens_saved
-from trunkline.control.supervisor import DOWNLOADING
 from trunkline.hub import Hub
-from trunkline.model import EMPTY_SNAPSHOT, Kind, ServerView, State
+from trunkline.model import DOWNLOADING, EMPTY_SNAPSHOT, Kind, ServerView, State
 from trunkline.untrusted import printable
 
 INTERVAL = 0.2

@@ -115,11 +115,12 @@ def running_gateway(config: Config) -> Running | None:
 
 @asynccontextmanager
 async def started(config: Config, seconds: float) -> AsyncGenerator[Hub]:
-    """A hub whose servers had so long to start; commands that start none do without loading it."""
+    """A hub whose servers had so long to start, those that must first be downloaded from then on; commands that start
+    none do without loading it."""
     from trunkline.hub import open_hub
 
     async with open_hub(config) as hub:
-        await hub.ready(seconds)
+        await hub.ready(seconds, downloads=True)
         yield hub
 
 

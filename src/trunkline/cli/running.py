@@ -26,7 +26,7 @@ from trunkline.errors import (
     VersionConflictError,
 )
 from trunkline.gateway.announcement import Announcement, digest_of, find_announcement
-from trunkline.model import EMPTY_SNAPSHOT, Entry, ServerView, State, View
+from trunkline.model import DOWNLOADING, EMPTY_SNAPSHOT, Entry, ServerView, State, View
 from trunkline.tool import Safety
 from trunkline.version import __version__
 
@@ -239,11 +239,12 @@ class RunningHub:
         self._names = {*config.servers, *config.groups}
 
     async def ready(self, seconds: float) -> None:
-        """Wait until none of the servers is only starting, at most so long."""
+        """Wait until none of the servers is only starting, at most so long; longer for what is being downloaded."""
         until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            states = {one["name"]: one["state"] for one in self.running.servers()}
-            if State.STARTING not in (states.get(name) for name in self._names):
+        while True:
+            ours = [one for one in self.running.servers() if one["name"] in self._names]
+            reasons = [one.get("reason") for one in ours if one["state"] == State.STARTING]
+            if not reasons or (time.monotonic() >= until and DOWNLOADING not in reasons):
                 return
             await asyncio.sleep(0.1)
 

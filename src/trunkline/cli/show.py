@@ -56,7 +56,9 @@ _WORDS = {
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     """How long the servers may take to start."""
-    parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="to start (default: 30)")
+    parser.add_argument(
+        "--timeout", type=float, default=30.0, metavar="SECONDS", help="to start, once downloaded (default: 30)"
+    )
 
 
 def _servers(options: argparse.Namespace) -> int:

@@ -128,7 +128,7 @@ async def _weigh(config: Config, seconds: float, tell: Callable[[str], None]) ->
         news = _News(hub, tell)
         async with open_tasks() as tasks:
             tasks.start(news.follow(), name="progress")
-            await hub.ready(seconds)
+            await hub.ready(seconds, downloads=True)
         news.tell_new()
         bill = bill_of(await hub.tools(), count)
         away = {

@@ -62,7 +62,7 @@ def add_commands(commands: Commands) -> None:
         type=float,
         default=10.0,
         metavar="SECONDS",
-        help="to wait for each: seconds, not milliseconds (default: 10)",
+        help="to wait for each, once it is downloaded: seconds, not milliseconds (default: 10)",
     )
     test.set_defaults(run=_test)
 
@@ -247,7 +247,9 @@ def _add_search(commands: Commands) -> None:
     )
     search.add_argument("--server", action="append", default=[], metavar="NAME", help="only this server's; repeatable")
     search.add_argument("--safety", choices=("safe", "moderate", "dangerous"), help="only those of this level")
-    search.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="to start (default: 30)")
+    search.add_argument(
+        "--timeout", type=float, default=30.0, metavar="SECONDS", help="to start, once downloaded (default: 30)"
+    )
     search.set_defaults(run=_search)
 
 

@@ -12,6 +12,7 @@ from trunkline.control.registry import Registry
 from trunkline.control.supervisor import Supervisor
 from trunkline.errors import UpstreamError
 from trunkline.identity import owner_of
+from trunkline.model import DOWNLOADING
 from trunkline.tasks import Tasks, in_slices
 from trunkline.upstream.connection_key import ConnectionKey
 from trunkline.upstream.pool import Pool
@@ -98,8 +99,11 @@ class Fleet:
         found = self._watched.get(server)
         return found[0] if found is not None else None
 
-    async def ready(self, seconds: float, names: Collection[str] | None = None) -> None:
-        """Wait until every server, or each of some, was reached or failed once, at most so long."""
+    async def ready(self, seconds: float, names: Collection[str] | None = None, *, downloads: bool = False) -> None:
+        """Wait until every server, or each of some, was reached or failed once, at most so long.
+
+        With `downloads`, those that are being downloaded then are waited for: that ends with their own times.
+        """
         wanted = self._watched if names is None else [name for name in names if name in self._watched]
         tries = [self._watched[name][0].first_try for name in wanted]
         try:
@@ -107,7 +111,10 @@ class Fleet:
                 for each in tries:  # one after the other, as all must end: a task for each would cost more than they do
                     await each.wait()
         except TimeoutError:
-            pass
+            views = map(self._registry.view, wanted) if downloads else ()
+            coming = [view.name for view in views if view is not None and view.reason == DOWNLOADING]
+            for each in [self._watched[name][0].first_try for name in coming if name in self._watched]:
+                await each.wait()
 
     def were_tried(self, names: Iterable[str]) -> bool:
         """Whether each of some servers was reached or failed once, or is gone."""

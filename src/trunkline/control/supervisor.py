@@ -16,7 +16,7 @@ from trunkline.control.listing import discover, subscribe_filter
 from trunkline.control.registry import Registry
 from trunkline.control.subscription import Subscription
 from trunkline.errors import AuthorizationNeededError, TrunklineError, UnreachableError, UpstreamError
-from trunkline.model import Caller, Kind, Listing, ServerView, State
+from trunkline.model import DOWNLOADING, Caller, Kind, Listing, ServerView, State
 from trunkline.tasks import Tasks, in_slices
 from trunkline.upstream.connection import Connection, discover_params
 from trunkline.upstream.exchange import FOREVER, Exchange
@@ -28,9 +28,6 @@ HEALTH_TIMEOUT = 5.0
 AUTHORIZATION_AGAIN = 60.0
 SHORTEST_REFRESH = 1.0
 """Seconds between two readings of a server's lists, however often it says that they changed."""
-
-DOWNLOADING = "being downloaded"
-"""Why a server is still starting, when `npx`, `uvx` or the like must fetch it first."""
 
 ASKABLE = Caller(capabilities=b'{"elicitation":{"form":{},"url":{}},"roots":{"listChanged":true},"sampling":{}}')
 """A caller that can be asked anything."""
