@@ -224,6 +224,17 @@ def test_a_crash_without_words_is_not_said_to_say_anything(machine: Machine) -> 
     assert told.advice == "It said nothing. Run it by hand and see."
 
 
+def test_what_npm_says_whatever_happens_is_not_what_was_wrong(machine: Machine) -> None:
+    machine.program("npx", 'echo "npm warn Unknown user config" >&2; echo "npm notice New version!" >&2; exit 1')
+    machine.configure({"command": "npx", "args": ["-y", "package"]})
+
+    told = machine.doctor()
+
+    assert told.codes == ["TL206"]
+    assert "npm" not in told.findings[0]["seen"]
+    assert "~/.npm/_logs" in told.advice
+
+
 PYTHON = 'Traceback (most recent call last):\n  File "/x.py", line 3, in <module>\n    os.environ[name]\n'
 NODE = "file:///x/index.js:12\n    throw new Error('API_TOKEN is not set');\n          ^\n\n"
 STACK = "\n    at file:///x/index.js:12:9\n    at ModuleJob.run (node:internal/modules:1)\n\nNode.js v22.1.0\n"

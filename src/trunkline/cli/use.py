@@ -229,6 +229,10 @@ def _print_test(view: ServerView, words: str, options: argparse.Namespace) -> No
     elif view.state is State.STARTING:
         print(f"    It did not answer within {options.timeout:g} s. Wait longer with --timeout.")
     if words and not works:
+        from trunkline.doctor.words import without_chatter
+
+        words = without_chatter(words)
+    if words and not works:
         print("    It said: " + "\n             ".join(words.splitlines()[-5:]))
 
 

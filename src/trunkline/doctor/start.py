@@ -9,7 +9,7 @@ from trunkline.clients.secret import shown_command
 from trunkline.config.server import ServerSpec
 from trunkline.doctor.finding import Finding, Severity
 from trunkline.doctor.watch import Witness
-from trunkline.doctor.words import cause_of, excerpt, is_downloading, listens, meaning_of
+from trunkline.doctor.words import cause_of, excerpt, is_downloading, listens, meaning_of, without_chatter
 from trunkline.errors import TrunklineError, UpstreamTimeoutError
 from trunkline.upstream.download import runner_of
 
@@ -87,7 +87,7 @@ def _ended(spec: ServerSpec, text: str, seen: Witness) -> Finding:
     process = seen.process
     if how.startswith("closed") and process is not None and process.exited.done() and process.exited.result() > 0:
         how = f"exited with code {process.exited.result()}"
-    silent = not seen.stderr and not seen.stray
+    silent = not without_chatter(seen.stderr) and not seen.stray
     advice = "Run it by hand and see." if silent else "Do what it says, or run it by hand and see."
     if how.endswith("code 0"):
         advice = (
@@ -96,7 +96,8 @@ def _ended(spec: ServerSpec, text: str, seen: Witness) -> Finding:
     elif "signal 9" in how:
         advice = "It was killed from outside: the machine may be short of memory."
     if silent:
-        advice = f"It said nothing. {advice}"
+        logged = runner_of(spec)[0] in ("npx", "npm") and bool(seen.stderr)
+        advice = f"It said nothing. {advice}{' npm writes down what it does: ~/.npm/_logs' if logged else ''}"
     return Finding(
         "TL206",
         _with_words(f"it {how} right after its start.", spec, seen),
@@ -139,7 +140,7 @@ def _silent(spec: ServerSpec, seen: Witness) -> Finding:
 
 
 def _with_words(text: str, spec: ServerSpec, seen: Witness) -> str:
-    said = seen.stderr or seen.stray
+    said = without_chatter(seen.stderr) or seen.stray
     return f"{text} It said: {excerpt(cause_of(said) or said, spec)}" if said else text
 
 

@@ -124,6 +124,8 @@ _LISTENS = re.compile(
     r"|Uvicorn running on",
     re.IGNORECASE,
 )
+_CHATTER = re.compile(r"npm (?:warn|notice)\b", re.IGNORECASE)
+"""What npm says of itself, whatever happens."""
 _URL = re.compile(r"https?://[^\s'\"<>)\]]+")
 _TOKENS = re.compile(
     r"\b(?:Bearer|Basic)\s+[\w.~+/=-]{6,}|\b(?:sk|pk|rk|gh[opsu]|xox[abeprs]|glpat|github_pat)[-_][\w-]{6,}"
@@ -199,6 +201,11 @@ def is_downloading(text: str, *, runner: bool) -> bool:
 def listens(text: str) -> bool:
     """Whether the program says that it waits for HTTP."""
     return bool(_LISTENS.search(text))
+
+
+def without_chatter(text: str) -> str:
+    """What a program said, without what its package manager says of itself."""
+    return "\n".join(line for line in text.splitlines() if line.strip() and not _CHATTER.match(line))
 
 
 def excerpt(text: str, spec: ServerSpec) -> str:
