@@ -50,14 +50,17 @@ SCENARIOS = {
 ERAS: dict[str, Era] = {LEGACY: "legacy", MODERN: "modern"}
 OTHERS: dict[str, Era] = {LEGACY: "modern", MODERN: "legacy"}
 
-MEETS_A_HANDSHAKE = "For a legacy caller Trunkline first tries the handshake, and to this scenario that is a mistake."
-TIMED_OUT = ("TimeoutError", "timed out", "crashed")
-"""What excuses nothing: it says that the scenario did not come to its end."""
-CROSSING_CANNOT = {
-    (MODERN, "request-metadata"): MEETS_A_HANDSHAKE,
-    (MODERN, "http-standard-headers"): MEETS_A_HANDSHAKE,
+CROSSING_CANNOT: dict[tuple[str, str], set[str]] = {
+    (MODERN, "request-metadata"): {
+        "sep-2575-http-client-sends-version-header",
+        "sep-2575-client-populates-meta",
+        "sep-2575-client-sends-client-info",
+        "sep-2575-client-retry-supported-version",
+    },
+    (MODERN, "http-standard-headers"): {"sep-2243-client-includes-standard-headers (ClientMcpMethodHeader_initialize)"},
 }
-"""What fails when the caller is of the other era than the server, and why that is right."""
+"""The checks that object when the caller is of the other era than the server: for a legacy caller Trunkline first tries
+the handshake, and to these scenarios that is a mistake."""
 
 EACH = [(version, scenario) for version, scenarios in SCENARIOS.items() for scenario in scenarios]
 
@@ -72,13 +75,10 @@ Examine = Callable[[str, str], "dict[str, Verdict]"]
 class Verdict:
     """What the suite says of a client."""
 
-    objections: tuple[str, ...]
+    objections: dict[str, str]
+    """What was said against it, by check."""
     wrong: str
     """What went wrong for the caller itself."""
-
-    @property
-    def passed(self) -> bool:
-        return not self.objections and not self.wrong
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ async def verdicts(version: str, play: Play, folder: Path) -> dict[str, Verdict]
     found = {scenario_of(path.parent): read(path) for path in (folder / "results").glob("*/checks.json")}
     return {
         scenario: Verdict(
-            tuple(f"{one.label}: {one.message}" for one in found[scenario] if one.status in ("FAILURE", "WARNING")),
+            {one.label: one.message for one in found[scenario] if one.status in ("FAILURE", "WARNING")},
             wrong[scenario],
         )
         for scenario in SCENARIOS[version]
@@ -132,19 +132,19 @@ async def verdicts(version: str, play: Play, folder: Path) -> dict[str, Verdict]
 def test_the_caller_itself_passes(version: str, scenario: str, examine: Examine) -> None:
     direct = examine(version, "direct")[scenario]
 
-    assert direct.objections == ()
-    assert direct.passed, direct.wrong
+    assert direct.objections == {}
+    assert not direct.wrong, direct.wrong
 
 
 def test_trunkline_passes_in_its_place(version: str, scenario: str, examine: Examine) -> None:
     through = examine(version, "through")[scenario]
 
-    assert through.objections == ()
-    assert through.passed, through.wrong
+    assert through.objections == {}
+    assert not through.wrong, through.wrong
 
 
 def test_trunkline_passes_for_a_caller_of_the_other_era(version: str, scenario: str, examine: Examine) -> None:
     through = examine(version, "crossing")[scenario]
 
-    assert through.passed == ((version, scenario) not in CROSSING_CANNOT), through
-    assert not any(word in str(through) for word in TIMED_OUT), through
+    assert set(through.objections) == CROSSING_CANNOT.get((version, scenario), set()), through
+    assert not through.wrong, through
