@@ -20,12 +20,13 @@ def test_a_missing_runtime_comes_with_how_to_get_it(
     runtime: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(machine.bin))
+    monkeypatch.setattr("trunkline.doctor.program._PLACES", ())  # where this machine may have one after all
     machine.configure({"command": runtime, "args": ["thing"]})
 
     told = machine.doctor()
 
     assert told.codes == ["TL201"]
-    assert "nstall" in told.advice or "write command = " in told.advice
+    assert "nstall" in told.advice, told.advice
     program = machine.server("real")
     program.rename(machine.bin / runtime)
     assert machine.is_well()

@@ -337,11 +337,11 @@ async def test_a_body_may_have_so_many_bytes_however_it_comes(size: int, status:
 
 
 async def test_a_body_that_is_announced_too_long_is_refused_before_it_comes() -> None:
-    for length in (b"101", b"9" * 40):
+    for length, status in ((b"101", 413), (b"9" * 40, 400)):  # what is beyond 64 bits is no number to the parser
         caller = Scene(body_limit=100).caller()
         caller.send(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: " + length + b"\r\n\r\n")
         assert caller.over
-        assert caller.statuses in ([413], [400])
+        assert caller.statuses == [status]
 
 
 async def test_sizes_of_one_body_are_not_added_to_the_next() -> None:

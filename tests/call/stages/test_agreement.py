@@ -393,10 +393,12 @@ async def test_a_forged_state_is_no_yes(tmp_path: Path, http: aiohttp.ClientSess
         state: str = heard.result["requestState"]
         (key,) = asked(heard)
         forged = [state[:place] + ("A" if state[place] != "A" else "B") + state[place + 1 :] for place in range(4, 40)]
-        for one in (*forged, state[:-2], "tl1.", "tl1." + "A" * 60, "of another server", ""):
+        for one in (*forged, state[:-2], "tl1.", "tl1." + "A" * 60, ""):
             params = {"name": "send_money", "arguments": RENT, "requestState": one, "inputResponses": {key: YES}}
             wrong = await at.modern().request("tools/call", params, meta=able())
-            assert refused(wrong) or asked(wrong), wrong.message
+            assert refused(wrong), wrong.message
+        params = {"name": "send_money", "arguments": RENT, "requestState": "a server's", "inputResponses": {key: YES}}
+        assert asked(await at.modern().request("tools/call", params, meta=able()))  # not ours to judge, and no yes
         before = at.calls()
         right = await answer(at.modern(), "send_money", RENT, heard, YES)
 
