@@ -15,10 +15,18 @@ import pytest
 from tests.fuzz.transport import Line
 from tests.harness import until
 from trunkline.config.server import ServerSpec
-from trunkline.errors import ProtocolError, SessionLostError, UnreachableError, UpstreamError, UpstreamTimeoutError
+from trunkline.errors import (
+    AuthorizationNeededError,
+    ProtocolError,
+    SessionLostError,
+    UnreachableError,
+    UpstreamError,
+    UpstreamTimeoutError,
+)
 from trunkline.model import Answer, Introduction, Reply
 from trunkline.tasks import Tasks, open_tasks
 from trunkline.upstream import http as module
+from trunkline.upstream.authorization import Authorization
 from trunkline.upstream.connection import ConnectionEvents
 from trunkline.upstream.exchange import Exchange, own_exchange, pause
 from trunkline.upstream.http import HttpConnection
@@ -123,10 +131,15 @@ def exchange(method: str = "tools/call", timeout: float = 50.0, **options: Any) 
 
 @asynccontextmanager
 async def scene(
-    *, modern: bool = False, session: str = "mine", owned: bool = False, exclusive: bool = False
+    *,
+    modern: bool = False,
+    session: str = "mine",
+    owned: bool = False,
+    exclusive: bool = False,
+    credential: Authorization | None = None,
 ) -> AsyncGenerator[Scene]:
     async with asyncio.timeout(60), open_tasks() as tasks:
-        made = met(Far(), tasks, owned=owned, exclusive=exclusive)
+        made = met(Far(), tasks, owned=owned, exclusive=exclusive, credential=credential)
         opening = asyncio.ensure_future(made.connection.open(era="modern" if modern else "legacy"))
         await turns()
         headers = {"mcp_session_id": session} if session and not modern else {}
@@ -143,7 +156,14 @@ async def scene(
                 line.close()
 
 
-def met(far: Far, tasks: Tasks, *, owned: bool = False, exclusive: bool = False) -> Scene:
+def met(
+    far: Far,
+    tasks: Tasks,
+    *,
+    owned: bool = False,
+    exclusive: bool = False,
+    credential: Authorization | None = None,
+) -> Scene:
     heard, ended, asked = list[str](), list[str](), list[asyncio.Future[Answer]]()
 
     def ask(method: str, params: bytes) -> asyncio.Future[Answer]:
@@ -154,7 +174,8 @@ def met(far: Far, tasks: Tasks, *, owned: bool = False, exclusive: bool = False)
         lambda method, params: heard.append(method), ended.append, ask if owned else None, exclusive
     )
     spec = ServerSpec("one", url="http://server/mcp", max_timeout=600.0)
-    return Scene(HttpConnection(spec, events, cast("HttpClient", far), tasks), far, heard, ended, asked)
+    connection = HttpConnection(spec, events, cast("HttpClient", far), tasks, credential)
+    return Scene(connection, far, heard, ended, asked)
 
 
 # Meeting.
@@ -484,6 +505,7 @@ async def test_a_legacy_stream_that_ends_early_is_asked_for_from_where_it_ended(
         await turns()
         at.come(STREAM + event(result(2, late=True)))
         reply = await waiting
+        assert vars(at.connection)["_streams"] == {}
 
     assert json.loads(reply.result) == {"late": True}
     assert [(said(line), sent_header(line, "last-event-id")) for line in (first, second)] == [
@@ -608,6 +630,8 @@ async def test_a_call_that_goes_on_has_so_long_again() -> None:
         waiting, _ = await at.begin(exchange())
         at.come(STREAM + event({**QUESTION, "id": 7}))
         parked = cast("Exchange", (await waiting).parked)
+        clock = cast("dict[float, dict[Exchange, float]]", vars(vars(at.connection)["_clock"])["_waiting"])
+        assert not any(clock.values())  # it stands still
         parked.timeout = 0.01
         resumed = asyncio.ensure_future(at.connection.resume(parked, {"q7": Answer(result=b"{}")}))
         await posted(at)
@@ -818,6 +842,7 @@ async def test_so_many_answers_of_ours_may_be_on_their_way_to_one_server() -> No
         for sent in at.far.lines[before:]:
             sent.connection.data_received(plain(202))
         await turns()
+        assert vars(at.connection)["_answering"] == 0
         line.connection.data_received(event({"jsonrpc": "2.0", "id": 300, "method": "ping", "params": {}}))
         await turns()
         assert at.far.last()["id"] == 300
@@ -890,3 +915,163 @@ async def test_a_pause_ends_when_its_time_is_over_or_that_of_its_call() -> None:
         one.expired = UpstreamTimeoutError("before")
         with pytest.raises(UpstreamTimeoutError, match="before"):
             await pause(one, 1000.0)
+
+
+# Time.
+
+
+async def test_progress_gives_a_call_more_time_and_nothing_else_does() -> None:
+    signs: list[Exchange] = []
+
+    class Counted(Exchange):
+        def sign_of_life(self) -> None:
+            signs.append(self)
+
+    async with scene() as at:
+        call = Counted("one", "tools/call", b"{}")
+        waiting, _ = await at.begin(call)
+        at.come(STREAM + event({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}))
+        at.come(event({"jsonrpc": "2.0", "method": "notifications/message", "params": {}}) + event(result(2)))
+        await waiting
+
+    assert signs == [call]
+
+
+@pytest.mark.parametrize("when", ["before the server is asked again", "while it is asked again"])
+async def test_a_call_whose_time_is_up_waits_for_no_stream_that_is_opened_again(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scene() as at:
+        call = exchange()
+        waiting, _ = await at.begin(call)
+        really_send = at.far.send
+
+        async def send(*words: Any, **options: Any) -> tuple[Response, bool]:
+            if when.startswith("before"):
+                call.expired = UpstreamTimeoutError("Its time is up.")
+            return await really_send(*words, **options)
+
+        monkeypatch.setattr(at.far, "send", send)
+        before = len(at.far.lines)
+        at.come(STREAM + event(id="7", retry=0) + END)
+        await until(lambda: len(at.far.lines) > before)
+        asked_again = at.far.lines[before]
+        await turns()
+        if not when.startswith("before"):
+            call.timeout = -1.0
+            call.ring()
+        with pytest.raises(UpstreamTimeoutError):
+            await waiting
+        assert asked_again.wire.closed
+
+
+async def test_what_we_ask_for_ourselves_is_answered_on_a_stream_too_and_leaves_nothing() -> None:
+    async with asyncio.timeout(60), open_tasks() as tasks:
+        for came, fails, closed in (
+            (event(result(1, **MODERN)), False, True),
+            (event(result(9)) + END, True, False),
+            (b"6a\r\ndata: " + b"x" * 100 + b"\r\n", True, True),
+        ):
+            at = met(Far(), tasks)
+            at.connection.spec = ServerSpec(
+                "one", url="http://server/mcp", answer_limit=50 if closed and fails else 5000
+            )
+            opening = asyncio.ensure_future(at.connection.open(era="modern"))
+            await turns()
+            at.come(STREAM + came)
+            await asyncio.wait([opening])
+            assert bool(opening.exception()) is fails
+            assert at.far.lines[0].wire.closed is closed
+            assert vars(at.connection)["_streams"] == {}
+            at.far.lines[0].close()
+
+
+async def test_a_call_may_be_asked_again_before_its_answer_has_begun() -> None:
+    async with scene(exclusive=True) as at:
+        background = await listening(at)
+        waiting, call = await at.begin(exchange())
+        for number in (7, 8):
+            background.connection.data_received(event({**QUESTION, "id": number}))
+            parked = cast("Exchange", (await waiting).parked)
+            waiting = asyncio.ensure_future(at.connection.resume(parked, {f"q{number}": Answer(result=b"{}")}))
+            await posted(at)
+        call.connection.data_received(plain(200, result(2, done=True)))
+
+        assert json.loads((await waiting).result) == {"done": True}
+
+
+# Credentials.
+
+
+class Credential:
+    """One that has to be fetched, or is renewed when it is refused."""
+
+    user = "ana"
+
+    def __init__(self, lines: bytes | None, spoil: Exchange | None = None) -> None:
+        self.lines, self.spoil = lines, spoil
+        self.done: list[str] = []
+
+    def headers(self, method: str, url: str) -> bytes | None:
+        return self.lines
+
+    async def fetch(self) -> None:
+        self.done.append("fetch")
+        self.lines = b"authorization: fetched\r\n"
+
+    async def challenged(self, response: Response, sent: bytes) -> bool:
+        self.done.append(f"challenged {sent.decode().strip()}")
+        self.lines = b"authorization: renewed\r\n"
+        if self.spoil is not None:
+            self.spoil.expired = UpstreamTimeoutError("Its time is up.")
+        return True
+
+    async def is_withheld(self) -> bool:
+        return False
+
+    def accepted(self) -> None:
+        self.done.append("accepted")
+
+    def needed(self, status: int) -> AuthorizationNeededError:
+        return AuthorizationNeededError("It is refused for good.")
+
+
+async def test_a_request_goes_with_a_credential_which_is_fetched_and_renewed_where_need_be() -> None:
+    credential = Credential(b"authorization: good\r\n")
+    async with scene(credential=credential) as at:
+        credential.lines = None
+        waiting, fetched = await at.begin(exchange())
+        at.come(plain(200, result(2)))
+        await waiting
+        waiting, refused = await at.begin(exchange())
+        at.come(plain(401))
+        await turns()
+        again = at.far.lines[-1]
+        at.come(plain(200, result(3, done=True)))
+        reply = await waiting
+
+    lines = [sent_header(line, "authorization") for line in (fetched, refused, again)]
+    assert lines == ["fetched", "fetched", "renewed"]
+    assert [said(line)["id"] for line in (fetched, refused, again)] == [2, 3, 3]
+    assert credential.done == ["fetch", "challenged authorization: fetched", "accepted"]
+    assert json.loads(reply.result) == {"done": True}
+
+
+async def test_where_there_is_no_credential_a_refusal_is_the_answer() -> None:
+    async with scene() as at:
+        waiting, _ = await at.begin(exchange())
+        before = len(at.far.lines)
+        at.come(plain(401))
+        with pytest.raises(UpstreamError, match="401"):
+            await waiting
+        assert len(at.far.lines) == before
+
+
+async def test_a_call_whose_time_was_up_while_its_credential_was_renewed_is_not_sent_again() -> None:
+    call = exchange()
+    async with scene(credential=Credential(b"authorization: good\r\n", spoil=call)) as at:
+        waiting, _ = await at.begin(call)
+        at.come(plain(401))
+        with pytest.raises(UpstreamTimeoutError):
+            await waiting
+        assert [one for one in at.far.messages() if one.get("method") == "tools/call"] == [at.far.messages()[2]]
