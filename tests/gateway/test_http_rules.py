@@ -901,8 +901,10 @@ async def test_who_hung_up_is_not_counted_among_those_who_do_not_read(
             one.wire.unread = 80
             one.connection.pause_writing()
         gone.hang_up()
+        there.wire.unread += 1  # it would be the first to go
         await swept(clock)
         assert not there.wire.closed
+        assert list(vars(scene.server)["_connections"]) == [there.connection]
 
 
 # How it ends.
@@ -940,3 +942,139 @@ async def test_when_it_stops_what_does_not_end_in_time_is_ended(clock: Clock, mo
 
     assert scene.cancelled == 1
     assert caller.wire.closed
+
+
+@pytest.mark.parametrize("listens", [True, False])
+async def test_when_it_stops_what_was_cancelled_has_two_seconds_to_end(
+    listens: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, patience, done, over = Scene(drain=7.0), list[float](), list[str](), asyncio.Event()
+    really_wait = asyncio.wait
+
+    async def stubborn(request: Request) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await over.wait()
+            done.append("ended")
+            raise
+
+    async def wait(tasks: Any, timeout: float) -> Any:
+        patience.append(timeout)
+        if listens and len(patience) == 2:
+            over.set()
+        return await really_wait(tasks, timeout=None if over.is_set() else 0.0)
+
+    scene.server.handler = stubborn
+    async with sweeping(scene, monkeypatch):
+        caller = scene.caller()
+        caller.send(GET)
+        await turn()
+        monkeypatch.setattr(module.asyncio, "wait", wait)
+
+    assert patience == [7.0, 2.0]
+    assert (done, caller.wire.closed) == (["ended"] * listens, True)
+    over.set()
+    await turn()
+
+
+# Heads that were read before.
+
+
+class Fed(list[bytes]):
+    """What the parser is given."""
+
+    def __call__(self, data: bytes) -> None:
+        self.append(data)
+
+
+async def known(scene: Scene) -> None:
+    """Let the head of `post()` be read once."""
+    scene.caller().send(post())
+    await turn()
+    scene.requests.clear()
+
+
+async def test_a_head_that_was_read_before_is_given_to_no_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, fed = Scene(), Fed()
+    caller = scene.caller()
+    caller.send(post())
+    await turn()
+    monkeypatch.setattr(caller.connection, "_feed", fed)
+    caller.send(post(b"[1]"))
+    await turn()
+
+    assert (scene.bodies, fed) == ([b"{}", b"[1]"], [])
+    assert vars(caller.connection)["_whole"] == b""
+
+
+async def test_a_known_head_begins_nothing_behind_a_refusal_nor_within_another_head() -> None:
+    scene = Scene()
+    await known(scene)
+    refused, half = scene.caller(), scene.caller()
+    refused.send(b"nonsense\r\n\r\n")
+    refused.send(post())
+    half.send(b"POST /other HTTP/1.1\r\nhost: y\r\nx: ")
+    half.send(post())
+    await turn()
+
+    assert (scene.bodies, refused.statuses) == ([b"{}"], [400])
+    assert [request.path for request in scene.requests] == ["/other"]
+
+
+async def test_a_known_head_is_bound_by_what_holds_for_any_other() -> None:
+    scene = Scene(body_limit=100)
+    await known(scene)
+    large, late = scene.caller(), scene.caller()
+    large.send(post(b"x" * 101))
+    await turn()
+    assert (large.statuses, scene.bodies) == ([413], [])
+    scene.server.draining = True
+    late.send(post())
+    await turn()
+    assert b"connection: close" in late.heard
+    assert late.wire.closed
+
+
+async def test_a_call_with_a_known_head_has_all_the_time_it_needs(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(header_timeout=10.0)
+    await known(scene)
+    scene.at_once = False
+    async with sweeping(scene, monkeypatch):
+        caller = scene.caller()
+        caller.send(post())
+        await turn()
+        clock.now += 100.0
+        await swept(clock)
+        scene.let_go.set()
+        await turn()
+        assert (caller.statuses, caller.over) == ([200], False)
+
+
+async def test_who_is_refused_at_the_end_of_its_time_has_time_to_read_why(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(header_timeout=10.0)
+    async with sweeping(scene, monkeypatch):
+        caller = scene.caller()
+        caller.send(GET[:20])
+        clock.now += 9.0
+        caller.send(b"nonsense\r\n: \r\n\r\n")
+        clock.now += 1.5
+        await swept(clock)
+        assert (caller.statuses, caller.wire.ended, caller.wire.closed) == ([400], True, False)
+
+
+async def test_an_answer_is_followed_by_nothing_that_fails_and_waits_for_no_reader() -> None:
+    scene = Scene()
+    caller = scene.caller()
+    async with asyncio.timeout(20):
+        await caller.connection.writable()
+    caller.send(GET)
+    await turn()
+    (request,) = scene.requests
+
+    assert request.task is not None
+    assert request.task.exception() is None
