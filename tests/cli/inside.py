@@ -173,7 +173,7 @@ def _logging() -> Generator[None]:
 def announced_gateway(source: Path, env: Mapping[str, str]) -> Generator[Gateway]:
     """The gateway that `trunkline up --config SOURCE` would be, in a thread of this process, its servers ready."""
     started: Future[tuple[Gateway, Callable[[], object]]] = Future()
-    config = load(source, env=env)
+    config = load(source if source.exists() else None, env=env)
 
     async def serve() -> None:
         async with (

@@ -144,6 +144,7 @@ def test_a_new_file_is_readable_by_its_owner_alone(home: dict[str, str]) -> None
         (("up", "--host", "0.0.0.0"), 2, "without a token"),
         (("up", "--port", "x"), 2, "gateway"),
         (("nonsense",), 2, "invalid choice"),
+        (("add", "x"), 2, "required: COMMAND|URL\n"),
         (("remove", "a"), 2, "There is no configuration"),
         (("tools", "--safety", "harmless"), 2, "invalid choice"),
     ],
@@ -354,17 +355,25 @@ def test_details_of_a_server_that_fails_are_what_it_said(home: dict[str, str]) -
     assert only.stdout.strip() == ""
 
 
-def test_search_finds_tools_by_what_they_do_and_says_so_when_none_fits(home: dict[str, str]) -> None:
+def test_search_finds_tools_by_what_they_do_and_says_so_when_none_fits_or_nobody_could_be_asked(
+    home: dict[str, str],
+) -> None:
     write(home, {"servers": {"notes": stand_in("notes")}})
 
     found = run("search", "throw a note away", "--format", "json", env=home)
     nothing = run("search", "bake a chocolate cake", env=home)
     nowhere = run("search", "notes", "--server", "nots", env=home)
+    empty = run("search", " ", env=home)
+    write(home, {"servers": {"away": {"command": "no-such-program"}}})
+    away = run("search", "notes", env=home)
+    call = run("exec", "away__note", env=home)
 
     assert json.loads(found.stdout)["tools"][0]["tool"] == "delete_note"
     assert (nothing.returncode, nothing.stdout) == (1, "")
     assert "Nothing fits" in nothing.stderr
-    assert nowhere.returncode == 2
+    assert (nowhere.returncode, empty.returncode) == (2, 2)
+    assert "Not searched: away, unreachable. Server 'away' cannot be started" in away.stderr
+    assert (call.returncode, "Server 'away' is unreachable." in call.stderr) == (3, True)
 
 
 def test_a_text_that_looks_like_a_number_reaches_a_tool_that_wants_text_as_text(home: dict[str, str]) -> None:

@@ -19,7 +19,7 @@ from tests.harness import faulty, until
 from trunkline.cli import running
 from trunkline.cli.line import call_tool
 from trunkline.cli.running import find_running
-from trunkline.config.reading import load
+from trunkline.config.reading import load, user_file
 from trunkline.gateway.announcement import find_announcement
 from trunkline.gateway.serve import Gateway
 from trunkline.model import Entry
@@ -142,6 +142,16 @@ async def test_nobody_else_is_told_what_commands_are_told(scene: Scene, gateway:
         for headers in ({}, {"authorization": "Bearer "}, {"authorization": f"bearer {gateway.key[:-1]}"}):
             async with http.post(address, data=b'{"about":"servers"}', headers=headers) as response:
                 assert response.status == 403
+
+
+def test_where_nothing_is_configured_the_servers_of_a_running_gateway_are_to_play_with(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+
+    with announced_gateway(user_file(scene.env), scene.env):
+        done = run("list", env=scene.env)
+
+    assert "trunkline.demo.clock" in done.stdout
+    assert "to play with, until you add one of your own" in done.stderr
 
 
 def test_a_command_needs_no_token_where_it_can_read_the_gateways_home(tmp_path: Path) -> None:

@@ -50,9 +50,11 @@ def _list(options: argparse.Namespace) -> int:
             for spec in config.servers.values()
         ]
         print_table(("name", "transport", "", "starts or reaches"), cells)
-        where = (
-            f"{counted(len(rows), 'server')} in {config.source}." if config.source else "There is no configuration yet."
-        )
+        where = "There is no configuration yet."
+        if config.source:
+            where = f"{counted(len(rows), 'server')} in {config.source}."
+        elif rows:
+            where = "They are there to play with, until you add one of your own: `trunkline add NAME COMMAND`."
         say(f"{where} {hint_to_begin(config)}".rstrip())
         print_held(held)
     return 0

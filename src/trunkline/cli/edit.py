@@ -42,6 +42,7 @@ def add_commands(commands: Commands) -> None:
             help="the program's arguments; what stands behind `--` is the program's in any case",
         ),
     ]
+    needed[-1].required = False  # most programs need none
     _add_flags(add)
     add_manifest_flags(add, needed)
     add.set_defaults(run=partial(_add, formatted=commands.formatted))

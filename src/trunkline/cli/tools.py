@@ -139,10 +139,14 @@ def _about(tool: Entry) -> str:
     return changed + first_line(description_of(tool))
 
 
+def away_of(hub: Servers) -> dict[str, str]:
+    """The servers that could not be asked, with the reason."""
+    return {view.name: f"{view.state.value}. {view.reason}".strip() for view in hub.servers() if view.state not in WELL}
+
+
 async def _offered(hub: Servers) -> tuple[list[Entry], tuple[Entry, ...], dict[str, str]]:
     """All tools, those that callers are shown, and the servers that could not be asked, with the reason."""
-    away = {view.name: f"{view.state.value}. {view.reason}".strip() for view in hub.servers() if view.state not in WELL}
-    return await hub.tools(), hub.view().tools, away
+    return await hub.tools(), hub.view().tools, away_of(hub)
 
 
 def show_changes(config: Config, options: argparse.Namespace) -> int:

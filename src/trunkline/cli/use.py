@@ -7,6 +7,7 @@ import dataclasses
 import json
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from trunkline.cli.console import counted, first_line, print_json, print_list, say
@@ -22,7 +23,7 @@ from trunkline.cli.open import (
     started,
 )
 from trunkline.cli.show import WELL, described, look_at_servers
-from trunkline.cli.tools import description_of
+from trunkline.cli.tools import away_of, description_of
 from trunkline.config.options import Config, SearchStrategy
 from trunkline.errors import ConfigError, TrunklineError, UnknownNameError, UnreachableError
 from trunkline.gateway.api.status import count
@@ -34,7 +35,7 @@ from trunkline.untrusted import as_object
 from trunkline.wire.members import decode_object
 
 if TYPE_CHECKING:
-    from trunkline.cli.running import FoundTool, Running
+    from trunkline.cli.running import FoundTool, Running, Servers
     from trunkline.questions.manager import ElicitationManager
 
 
@@ -105,7 +106,7 @@ async def _call(
         answer_here(hub.elicitation)
         entry = find_tool(hub.snapshot, server, names[-1])
         if entry is None:
-            raise _unknown(server, names[-1], list(hub.snapshot.tools), hub.snapshot.servers.get(server), timeout)
+            raise _unknown(server, names[-1], list(hub.snapshot.tools), hub.servers(), timeout)
         arguments = {**params, **_read(words, entry)}
         return entry.shown, await hub.call(entry.shown, arguments, timeout=timeout, cached=False)
 
@@ -128,8 +129,7 @@ async def _call_there(
     await servers.ready(timeout)
     found = running.ask("tool", Entry, server=server, name=name)
     if not found:
-        view = next((view for view in servers.servers() if view.name == server), None)
-        raise _unknown(server, name, running.ask("names", str), view, timeout)
+        raise _unknown(server, name, running.ask("names", str), servers.servers(), timeout)
     answers = LocalAnswers(config.gateway.question_timeout)
     answer_here(answers.elicitation)
     entry, (params, words) = found[0], said
@@ -145,10 +145,12 @@ def answer_here(elicitation: ElicitationManager) -> None:
         elicitation.register_handler(TerminalHandler())
 
 
-def _unknown(server: str, name: str, known: list[str], view: ServerView | None, timeout: float) -> TrunklineError:
-    if view is not None and view.state not in WELL:
-        late = f"It did not answer within {timeout:g} s. Wait longer with --timeout."
-        return UnreachableError(f"Server {server!r} is {view.state.value}.", hint=view.reason or late)
+def _unknown(server: str, name: str, known: list[str], views: Iterable[ServerView], timeout: float) -> TrunklineError:
+    for view in views:
+        meant = view.name == server or (not server and name.startswith(f"{view.name}__"))
+        if meant and view.state not in WELL:
+            late = f"It did not answer within {timeout:g} s. Wait longer with --timeout."
+            return UnreachableError(f"Server {view.name!r} is {view.state.value}.", hint=view.reason or late)
     return UnknownNameError(
         f"There is no tool {f'{server} {name}'.strip()!r}.",
         hint=did_you_mean(name, known) or "See `trunkline tools`.",
@@ -263,7 +265,13 @@ def _search(options: argparse.Namespace) -> int:
         check_server(config, name)
     query = options.query[0] if len(options.query) == 1 else options.query
     wanted = {name: getattr(options, name) for name in ("limit", "min_score", "safety", "strategy")}
-    found = ask_servers(config, options.timeout, lambda servers: servers.find(query, servers=options.server, **wanted))
+    if not any(map(str.strip, options.query)):
+        raise ConfigError("Say what you look for.", hint='Such as: trunkline search "open a pull request"')
+
+    async def look(servers: Servers) -> tuple[Sequence[FoundTool], dict[str, str]]:
+        return await servers.find(query, servers=options.server, **wanted), away_of(servers)
+
+    found, away = ask_servers(config, options.timeout, look)
     print_list(
         options.format,
         {"tools": [_described_found(one) for one in found]},
@@ -275,6 +283,8 @@ def _search(options: argparse.Namespace) -> int:
         say("Found by words alone: what the query means was not known in time.")
     if not found:
         say("Nothing fits. Say it in other words, or lower --min-score.")
+    for name, reason in away.items() if not found else ():
+        say(f"Not searched: {name}, {reason}")
     return 0 if found else 1
 
 

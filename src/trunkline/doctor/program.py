@@ -7,6 +7,7 @@ import difflib
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -196,6 +197,7 @@ _PLACES = (
     ".local/bin", ".cargo/bin", ".volta/bin", ".bun/bin", ".deno/bin", ".nvm/versions/node/*/bin", ".fnm/aliases/*/bin",
     ".asdf/shims", ".pyenv/shims", ".local/share/mise/shims",
     "/usr/local/bin", "/opt/homebrew/bin", "/usr/bin", "/snap/bin", "/Applications/Docker.app/Contents/Resources/bin",
+    str(Path(sys.executable).parent),
 )  # fmt: skip
 
 
