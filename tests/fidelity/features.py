@@ -527,7 +527,9 @@ async def resource_asks(case: Case) -> None:
 OWN_NEWS = "The news is Trunkline's own, told when it has read the list anew; empty `params` count as none."
 
 
-async def changed(case: Case, kind: str, names: Callable[[Heard], list[str]]) -> None:
+async def changed(
+    case: Case, kind: str, names: Callable[[Heard], list[str]], capabilities: dict[str, Any] | None = None
+) -> None:
     """A change of a list is heard, and the list read afterwards shows it."""
 
     async def look(peer: Peer) -> Any:
@@ -539,7 +541,7 @@ async def changed(case: Case, kind: str, names: Callable[[Heard], list[str]]) ->
         heard = {name: value for name, value in heard.items() if value != {}}
         return {"heard": heard, "done": done.text, "names": [name for one in lists for name in names(one)]}
 
-    seen = await case.same(look)
+    seen = await case.same(look, capabilities)
     assert seen["heard"]["method"] == f"notifications/{kind}/list_changed"
     assert seen["done"] == "heard: True"
     assert seen["names"][-1] == "new"
@@ -548,6 +550,11 @@ async def changed(case: Case, kind: str, names: Callable[[Heard], list[str]]) ->
 @feature("Changes", "of the tools", alone=True, note=OWN_NEWS)
 async def tools_changed(case: Case) -> None:
     await changed(case, "tools", lambda page: [tool["name"] for tool in page.result["tools"]])
+
+
+@feature("Changes", "of the tools, by a call of one who can be asked", alone=True, note=OWN_NEWS)
+async def own_tools_changed(case: Case) -> None:
+    await changed(case, "tools", lambda page: [tool["name"] for tool in page.result["tools"]], ASKABLE)
 
 
 @feature("Changes", "of the prompts", alone=True, note=OWN_NEWS)
@@ -560,17 +567,28 @@ async def resources_changed(case: Case) -> None:
     await changed(case, "resources", lambda page: [resource["name"] for resource in page.result["resources"]])
 
 
-@feature("Changes", "of one resource (subscription)", alone=True)
-async def updated(case: Case) -> None:
+async def one_updated(case: Case, capabilities: dict[str, Any] | None = None) -> None:
+    """A change of a resource is heard by whoever follows it."""
+
     async def look(peer: Peer) -> Any:
         async with peer.listening(uri="note://watched") as stream:
             done = await call("update", uri="note://watched")(peer)
             return {"heard": await stream.next(), "done": done.text}
 
-    seen = await case.same(look)
+    seen = await case.same(look, capabilities)
     assert seen["heard"]["method"] == "notifications/resources/updated"
     assert seen["heard"]["params"]["uri"] == "note://watched"
     assert seen["done"] == "heard: True"
+
+
+@feature("Changes", "of one resource (subscription)", alone=True)
+async def updated(case: Case) -> None:
+    await one_updated(case)
+
+
+@feature("Changes", "of one resource, by a call of one who can be asked", alone=True)
+async def own_updated(case: Case) -> None:
+    await one_updated(case, ASKABLE)
 
 
 @feature("Changes", "no longer of one resource", alone=True, cannot=dict.fromkeys(MODERN_CALLER, "no unsubscribe"))

@@ -171,6 +171,17 @@ async def test_a_hang_up_is_seen_however_much_was_sent_before_it(tmp_path: Path)
         await until(lambda: opened.hub.relay.lane("one").inside == 0)
 
 
+async def test_who_ends_its_half_of_a_connection_has_hung_up(tmp_path: Path) -> None:
+    async with gateway(tmp_path, {"one": faulty()}) as opened:
+        async with wire(opened.url) as line:
+            await line.send(call_of("hang", {}))
+            await until(lambda: opened.hub.relay.lane("one").inside == 1)
+            line.writer.write_eof()
+
+            assert await line.closed() == b""
+        await until(lambda: opened.hub.relay.lane("one").inside == 0)
+
+
 @pytest.mark.parametrize(
     ("request_line", "header", "status"),
     [

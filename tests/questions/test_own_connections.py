@@ -9,8 +9,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.harness import Heard, ModernCaller
+from tests.harness import Heard, ModernCaller, until
 from tests.questions.scene import ACCEPT, FORMS, Pair, Scene, Talker, ask, declared, inside, pairs, retry, scene
+from trunkline.upstream import pool as pool_module
 
 LEGACY_STDIO = pairs(caller="modern", server="legacy", transport="stdio")
 USERS = {"ana": "the-long-token-of-ana", "bob": "the-long-token-of-bob"}
@@ -45,6 +46,29 @@ async def test_a_caller_has_its_process_for_as_long_as_the_server_may_idle(
         await order(at, talker, "rum")
 
         assert at.seen("start") - before == (0 if lives else 1)
+
+
+@pairs(caller="modern", server="legacy", transport="http")
+@pytest.mark.parametrize(("idle", "ends"), [(600.0, True), (400.0, False)])
+async def test_a_session_of_a_callers_own_ends_when_it_was_idle_for_as_long_as_its_server_may_be(
+    tmp_path: Path, http: aiohttp.ClientSession, pair: Pair, idle: float, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "SWEEP", 0.01)
+    async with scene(tmp_path, http, pair, server={"idle_timeout": 500}) as at:
+        await order(at, await at.talker(FORMS), "tea")
+        held = inside(inside(at.opened.hub.relay, "_fleet").pool, "_held")
+        (own,) = [one for one in held.values() if one.idle < float("inf")]
+        own.connection.last_used -= idle
+        looks = 0
+
+        def looked(now: float) -> None:
+            nonlocal looks
+            looks += 1
+
+        monkeypatch.setattr(inside(inside(at.opened.hub.relay, "_fleet").pool, "_leases"), "sweep", looked)
+        await until(lambda: looks > 2)
+
+        assert own.connection.alive is not ends
 
 
 @LEGACY_STDIO
