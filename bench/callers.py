@@ -18,6 +18,7 @@ from scale import sized
 from trunkline.config.reading import parse
 from trunkline.gateway.request import Request
 from trunkline.gateway.serve import Gateway, open_gateway
+from trunkline.wire.headers import read_said
 
 CALLS, ROUNDS = sized(3000, smallest=10), sized(9, smallest=1)
 VERSION = "2026-07-28"
@@ -49,10 +50,10 @@ async def spent(opened: Gateway, token: str) -> float:
         b"mcp-protocol-version": VERSION.encode(),
         b"mcp-method": b"tools/list",
     }
-    writer = Nowhere()
+    writer, said = Nowhere(), read_said(headers)
     started = time.process_time()
     for _ in range(CALLS):
-        await opened.app(Request(writer, "POST", "/mcp", dict(headers), BODY))
+        await opened.app(Request(writer, "POST", "/mcp", dict(headers), BODY, said=said))
     taken = (time.process_time() - started) / CALLS * 1e6
     assert writer.written.startswith(b"HTTP/1.1 200"), writer.written
     return taken
