@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from sys import getsizeof
 from typing import Any
 
-from trunkline.search.text import ToolText, field_names, terms_of
+from trunkline.search.text import ToolText, field_names, sign_of, terms_of
 from trunkline.tool import Annotations, Tool
 
 SCHEMA: dict[str, Any] = {
@@ -74,7 +75,21 @@ def test_a_term_is_stronger_in_the_name_than_in_a_note() -> None:
 
 def test_a_tools_text_keeps_its_telling_terms_in_order_and_its_fields_apart() -> None:
     read = terms_of(ToolText("k", "get_forecast", description="The weather of the city"))
+    signs = {term: sign_of(place) for place, term in enumerate(read.strengths)}
 
-    assert " get forecast " in read.text
-    assert " weather citi " in read.text
-    assert " forecast weather " not in read.text
+    assert signs["get"] + signs["forecast"] in read.text
+    assert signs["weather"] + signs["citi"] in read.text
+    assert signs["forecast"] + signs["weather"] not in read.text
+
+
+def test_a_term_of_a_text_takes_one_byte() -> None:
+    words = " ".join(f"word{chr(97 + n // 10)}{chr(97 + n % 10)}" for n in range(200))
+
+    text = terms_of(ToolText("k", "go", description=words)).text
+
+    assert len(text) > 200
+    assert getsizeof(text) < len(text) + 100  # what every string takes
+
+
+def test_there_is_a_sign_for_every_term_of_a_name_without_end() -> None:
+    assert len({sign_of(place) for place in range(100_000)}) > 60_000

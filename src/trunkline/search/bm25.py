@@ -25,7 +25,7 @@ from trunkline.search.calibrate import (
 from trunkline.search.index import Hit, Only, Reason
 from trunkline.search.lexicon import Action, Other, agreement, asked_action, done_action, others, plain
 from trunkline.search.postings import Postings, drop, put, together
-from trunkline.search.text import ToolText, field_names, terms_of
+from trunkline.search.text import ToolText, field_names, sign_of, terms_of
 from trunkline.search.tokens import bare, is_telling, slips, spellings, telling
 
 _SATURATION = 1.5
@@ -66,8 +66,12 @@ class _Entry:
     bare: str
     """Its name without case and signs."""
     text: str
-    """Its telling terms in their order, with a space around each."""
+    """Its telling terms in their order, a sign for each: see `sign_of`."""
     action: Action
+
+    def has_phrase(self, one: str, other: str) -> bool:
+        """Whether two of its terms stand side by side somewhere."""
+        return sign_of(self.terms.index(one)) + sign_of(self.terms.index(other)) in self.text
 
 
 @dataclass(slots=True)
@@ -318,11 +322,10 @@ class Bm25Index:
         for one, other in phrases:
             # Most have not even both words, and that is seen without reading.
             first, second = self._postings[one].get, self._postings[other].get
-            phrase = f" {one} {other} "
             found.update(
                 number
                 for number in numbers
-                if first(number) and second(number) and phrase in self._entries[number].text
+                if first(number) and second(number) and self._entries[number].has_phrase(one, other)
             )
         return found
 

@@ -21,6 +21,10 @@ _WEIGHTS = dict(zip(FIELDS, (3.5, 3.0, 1.3, 1.3, 0.7, 0.5, 1.0, 2.0, 0.6), stric
 _LENGTHS = dict(zip(FIELDS, (3.0, 3.0, 4.0, 22.0, 5.0, 30.0, 15.0, 3.0, 20.0), strict=True))
 """How long a field usually is. Fixed, so that a new tool changes nothing for the others."""
 _DAMPING = dict(zip(FIELDS, (0.5, 0.4, 0.5, 0.7, 0.7, 0.8, 0.7, 0.5, 0.8), strict=True))
+_NONE = "\0"
+"""The sign of no term."""
+_LAST_SIGN = 0xFFFF
+"""What a tool says after so many terms counts as one."""
 _DEEPEST = 4
 _MOST_PARAMETERS = 200
 _LONGEST_FIELD = 4_000
@@ -97,26 +101,32 @@ class ToolTerms:
     fields: dict[str, int]
     """The fields a term stands in, as bits."""
     text: str
-    """The telling terms in their order, with a space around each."""
+    """The telling terms in their order, a sign for each: see `sign_of`."""
 
 
 def terms_of(tool: ToolText) -> ToolTerms:
     """The terms of a tool; stop words count in its name alone."""
     strengths: dict[str, float] = {}
     fields: dict[str, int] = {}
-    text: list[str] = []
+    spoken: list[str] = []
     for position, words in tool.fields():
         field = FIELDS[position]
         found = terms(words)
-        # A sign between two fields: the end of one and the start of the next are no phrase.
-        text += [*filter(is_telling, found), "|"]
+        # One that is no term's between two fields: the end of one and the start of the next are no phrase.
+        spoken += [*filter(is_telling, found), ""]
         counts = Counter(found if field == "name" else (term for term in found if not is_stop(term)))
         damping = _DAMPING[field]
         scale = _WEIGHTS[field] / (1.0 - damping + damping * counts.total() / _LENGTHS[field])
         for term, count in counts.items():
             strengths[term] = strengths.get(term, 0.0) + scale * count
             fields[term] = fields.get(term, 0) | 1 << position
-    return ToolTerms(strengths, fields, f" {' '.join(text)} ")
+    signs = {term: sign_of(place) for place, term in enumerate(strengths)}
+    return ToolTerms(strengths, fields, "".join(signs.get(term, _NONE) for term in spoken))
+
+
+def sign_of(place: int) -> str:
+    """What stands for a tool's term in its text, by its place among the tool's terms: one byte for the first 255."""
+    return chr(1 + min(place, _LAST_SIGN))
 
 
 @lru_cache(maxsize=1_000)
