@@ -166,6 +166,8 @@ class Scene:
     tools: int
     home: Path
     changes: int = 0
+    told: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+    """The connection by which they are told to change."""
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncGenerator[Hub]:
@@ -185,6 +187,8 @@ class Scene:
                 yield hub
             finally:
                 keeping.cancel()
+                if self.told is not None:
+                    self.told[1].close()
 
     async def listed(self, hub: Hub) -> None:
         """Wait until all of them are ready."""
@@ -193,13 +197,13 @@ class Scene:
         assert len(hub.snapshot.tools) == self.count * self.tools
 
     async def change(self, number: int) -> None:
-        """Have one of them change a tool, and say so."""
+        """Have one of them change a tool, and say so; a connection for each time would be counted as well."""
         self.changes += 1
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        if self.told is None:
+            self.told = await asyncio.open_connection("127.0.0.1", self.port)
+        reader, writer = self.told
         writer.write(b"POST /change/s%d HTTP/1.1\r\ncontent-length: 0\r\n\r\n" % number)
-        await reader.readline()
-        writer.close()
-        await writer.wait_closed()
+        await reader.readuntil(b"\r\n\r\n")
 
 
 @contextlib.contextmanager

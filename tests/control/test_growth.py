@@ -5,23 +5,34 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import sys
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trunkline.config.options import Config
+from trunkline.config.options import Config, SearchSection
 from trunkline.config.reading import parse
 from trunkline.config.server import ServerSpec
+from trunkline.control.history import History
 from trunkline.control.merging import Catalogue, join_servers
 from trunkline.control.registry import Registry
-from trunkline.control.search import SearchIndex, text_of
+from trunkline.control.search import SearchIndex, ToolSearch, text_of
+from trunkline.control.tables import differing
+from trunkline.control.views import Views
+from trunkline.identity import EVERYONE
 from trunkline.model import Entry, Kind, Listing, ServerView, Snapshot, State
 from trunkline.search.finder import Finder
 from trunkline.search.text import ToolText
 from trunkline.tasks import open_tasks
 
-Views = dict[str, ServerView]
+Servers = dict[str, ServerView]
 
 
 def listing(*tools: str, words: str = "") -> Listing:
@@ -33,7 +44,7 @@ def server(name: str, *tools: str, words: str = "") -> ServerView:
     return ServerView(name, State.READY, lists={Kind.TOOL: listing(*tools, words=words)})
 
 
-def changed(views: Views, name: str, *tools: str, words: str = "") -> Views:
+def changed(views: Servers, name: str, *tools: str, words: str = "") -> Servers:
     """The same servers, one with another list."""
     view = dataclasses.replace(views[name], lists={Kind.TOOL: listing(*tools, words=words)})
     return {**views, name: view}
@@ -54,6 +65,78 @@ def test_a_changed_list_makes_no_entry_of_another_server_anew() -> None:
     assert [name for name, entry in after.tools.items() if entry is not before.tools.get(name)] == ["s7__delete"]
     assert steps == 7  # each of its three tools is looked at twice, and the server once
     assert list(after.tools)[14:17] == ["s7__read", "s7__write", "s7__delete"]
+
+
+@contextmanager
+def counted() -> Generator[Counter[str]]:
+    """The steps of the interpreter in each of our modules, in this thread."""
+    steps: Counter[str] = Counter()
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        if "/trunkline/" not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        steps[frame.f_code.co_filename] += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield steps
+    finally:
+        sys.settrace(before)
+
+
+async def steps_of_a_change(servers: int, home: Path) -> Counter[str]:
+    """What one server's changed list has us do, until it can be seen, found and is in the history."""
+    config = Config(home=home)
+    async with open_tasks() as tasks:
+        views, history = Views(config), History(tasks=tasks)
+        search = ToolSearch(SearchSection(strategy="bm25"), home, tasks)
+
+        def publish(snapshot: Snapshot) -> None:
+            views.of(EVERYONE, snapshot)
+            history.follow(snapshot)
+
+        registry = Registry(config, tasks, publish)
+        for n in range(servers):
+            registry.add(ServerSpec(f"s{n}", command="true"))
+            registry.update(f"s{n}", state=State.READY, lists={Kind.TOOL: listing("read", "write")})
+        for words in ("warm", "old", "new"):
+            await registry.published()
+            await search.prepare(registry.snapshot)
+            await history.settled()
+            with counted() as steps:
+                registry.update("s7", lists={Kind.TOOL: listing("read", "write", words=words)})
+                await registry.published()
+                await search.prepare(registry.snapshot)
+        assert [found.tool.shown for found in await search.find(
+            "new", registry.snapshot, newest=registry.snapshot, limit=5
+        )] == ["s7__read", "s7__write"]  # fmt: skip
+        await history.settled()
+    return steps
+
+
+async def test_one_changed_list_has_nothing_done_for_other_servers(tmp_path: Path) -> None:
+    few, many = await steps_of_a_change(20, tmp_path / "few"), await steps_of_a_change(220, tmp_path / "many")
+
+    assert few.total() > 1000
+    assert {module: steps - few[module] for module, steps in many.items() if steps - few[module] > 200} == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "found"),
+    [
+        ({"a": 1, "b": 2}, {"a": 1, "b": 2}, set[str]()),
+        ({"a": 1, "b": 2}, {"a": 1, "b": 3}, {"b"}),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, set[str]()),
+        ({"a": 1, "b": 2}, {"b": 2}, {"a"}),
+        ({"a": 1}, {"c": 5, "a": 4}, {"a", "c"}),
+        ({}, {"a": 1}, {"a"}),
+    ],
+)
+def test_what_differs_is_told_by_name(before: dict[str, int], now: dict[str, int], found: set[str]) -> None:
+    assert set(differing(before, now)) == found
 
 
 def test_how_a_server_fares_changes_no_table() -> None:
@@ -84,7 +167,7 @@ def test_what_was_joined_step_by_step_is_what_is_joined_at_once(
     document: dict[str, Any] = {"servers": {name: {"command": "true"} for name in ("a", "b", "c", "a__b")}}
     document["gateway"] = {"namespace": namespace, "conflicts": conflicts}
     document["groups"] = {"g": {"servers": ["a", "b"]}} if grouped else {}
-    config, catalogue, views = parse(document, env={}), Catalogue(), Views()
+    config, catalogue, views = parse(document, env={}), Catalogue(), Servers()
     for version, (name, tools, words) in enumerate(changes):
         views = {other: view for other, view in views.items() if other != name or tools is not None}
         if tools is not None:

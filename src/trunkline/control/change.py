@@ -101,9 +101,10 @@ class Chronicle:
         """The parts of each tool, `None` where they are known; of two with one name the first counts, as everywhere."""
         found: dict[str, dict[str, str] | None] = {}
         for item in items:
-            known = self.tools.get(name_of(item, Kind.TOOL)) if item in noted else None
+            name = name_of(item, Kind.TOOL) if item in noted else ""
+            known = self.tools.get(name)
             if known is not None and not known.removed and known.since <= at:
-                found.setdefault(name_of(item, Kind.TOOL), None)
+                found.setdefault(name, None)
                 continue
             try:
                 name, parts = _parts(item)

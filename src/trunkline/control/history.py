@@ -14,6 +14,7 @@ import msgspec
 
 from trunkline.control.change import Chronicle, ToolChange, ToolChanged
 from trunkline.control.server_files import ServerFiles
+from trunkline.control.tables import differing
 from trunkline.events import Emitter
 from trunkline.model import EMPTY_SNAPSHOT, Kind, Listing, ServerView, Snapshot
 from trunkline.tasks import Tasks
@@ -80,12 +81,13 @@ class History:
         """Note the lists that are new in a snapshot, in the background; those that were not read wholly are left."""
         assert self._tasks is not None, "a history that follows snapshots owns tasks"
         for before, now in snapshot.since(self._last):
-            for name in before.servers.keys() - now.servers.keys():
-                self._seen.pop(name, None)
-                self._noted.pop(name, None)
-            for name, view in now.servers.items():
-                if before.servers.get(name) is not view:
+            for name in differing(before.servers, now.servers):
+                view = now.servers.get(name)
+                if view is not None:
                     self._look(name, view, self._tasks)
+                else:
+                    self._seen.pop(name, None)
+                    self._noted.pop(name, None)
         self._last = snapshot
 
     def _look(self, name: str, view: ServerView, tasks: Tasks) -> None:

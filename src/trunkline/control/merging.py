@@ -21,7 +21,7 @@ from trunkline.control.item import (
     spec_options,
     tool_of,
 )
-from trunkline.control.tables import Joiner, Table
+from trunkline.control.tables import Joiner, Table, differing
 from trunkline.control.trust import AGREED, Trust
 from trunkline.identity import unit_name
 from trunkline.model import NOTHING, Entry, Kind, Listing, Offer, ServerView, Snapshot, State
@@ -66,8 +66,7 @@ class Catalogue:
         """Make the entries that are new, one at each step, for one unit after the other; `join` does what is left."""
         lists = self._lists_of(views)
         if self._plan.config is config and list(lists) == list(self._lists):
-            before = self._lists
-            changed = {self._plan.shown_as(name) for name, found in lists.items() if found is not before[name]}
+            changed = {self._plan.shown_as(name) for name in differing(self._lists, lists)}
         else:
             self._plan = _Plan(lists, config)
             changed = self._plan.units.keys()
@@ -90,13 +89,11 @@ class Catalogue:
 
     def _lists_of(self, views: Mapping[str, ServerView]) -> dict[str, Mapping[Kind, Listing]]:
         """What the servers list that are not stopped. Those that are as before are not looked at: they may be many."""
-        before, lists = self._views, dict(self._lists)
-        moved = [view for name, view in views.items() if before.get(name) is not view]
-        if list(views) == list(before) and all(
-            (one.state is State.STOPPED) == (one.name not in lists) for one in moved
-        ):
-            lists |= {view.name: view.lists for view in moved if view.name in lists}
-            return lists
+        lists = dict(self._lists)
+        if list(views) == list(self._views):
+            moved = [views[name] for name in differing(self._views, views)]
+            if all((one.state is State.STOPPED) == (one.name not in lists) for one in moved):
+                return lists | {view.name: view.lists for view in moved if view.name in lists}
         return {name: view.lists for name, view in views.items() if view.state is not State.STOPPED}
 
     def _unit(self, name: str) -> _Unit:

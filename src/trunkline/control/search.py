@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import msgspec
 
 from trunkline.config.options import SearchSection, SearchStrategy
+from trunkline.control.tables import differing
 from trunkline.errors import ProtocolError, UnreachableError
 from trunkline.identity import EVERYONE, Scope
 from trunkline.model import EMPTY_SNAPSHOT, Entry, Kind, Offer, Snapshot
@@ -253,7 +254,7 @@ class ToolSearch:
                 yield from index.update({}, _keyed(known[server]))
                 del known[server]
         for was, part in list(snapshot.since(read)):
-            for server in [*(was.offers.keys() - part.offers.keys()), *part.offers]:
+            for server in differing(was.offers, part.offers):
                 before, now = known.get(server, _NONE), part.offers.get(server, _NONE)
                 if before is not now:
                     yield from index.update(_keyed(now), _keyed(before))

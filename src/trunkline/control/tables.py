@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, ValuesView
-from itertools import chain
+from itertools import chain, compress
 from operator import is_, is_not
 from typing import Any, TypeVar, cast, overload
 
@@ -16,6 +16,16 @@ SMALL = 2_000
 SHARE = 32
 """When more than one of so many entries differs from those that were joined once, all are joined anew."""
 Default = TypeVar("Default")
+
+
+def differing(before: Mapping[str, object], now: Mapping[str, object]) -> Collection[str]:
+    """The names under which something else stands than before, or nothing any more; what did not change is not touched.
+
+    There may be thousands of which one changed, so that no line of Python is run for the others.
+    """
+    if list(before) == list(now):
+        return list(compress(now, map(is_not, before.values(), now.values())))
+    return [*(before.keys() - now.keys()), *(name for name, one in now.items() if before.get(name) is not one)]
 
 
 class Joiner:
@@ -60,7 +70,7 @@ class Joiner:
             return None
         if all(map(is_, before, tables)):
             return joined
-        pairs = [pair for pair in zip(before, tables, strict=True) if is_not(*pair)]
+        pairs = list(compress(zip(before, tables, strict=True), map(is_not, before, tables)))
         if isinstance(joined, Joined):
             return joined.changed(pairs, tables)
         if all(_same_names(*pair) for pair in pairs) and len(joined) == sum(map(len, tables)):

@@ -6,6 +6,8 @@ import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
 from typing import cast
 
 from trunkline.config.options import Config, Expose, ProfileSpec, result_limits
@@ -148,6 +150,11 @@ class _Fact:
     """Some of its tools say how large their results may be."""
 
 
+# There is a fact for each of thousands of servers, and they are gone through at every look.
+_UNIT = cast("Callable[[_Fact], str]", attrgetter("unit"))
+_FOR_MODELS, _SIZE, _DEFERS, _LIMITS = map(attrgetter, ("for_models", "size", "defers", "limits"))
+
+
 class _Seer:
     """Makes the views of one audience; of offers that did not change it keeps what it made."""
 
@@ -199,7 +206,7 @@ class _Seer:
             tools = (*(_builtin_entry(item, "name") for item in own), *snapshot.tools.values())
             return View(self._audience, profile, snapshot, tools=tools, reads_results=reads)
         snapshot = _out_of_the_way(snapshot)
-        kept = [entry for found in listed.over(snapshot.offers.values()) for entry in found]
+        kept = chain.from_iterable(listed.over(snapshot.offers.values()))
         programs, head = self._own_tools(facts)
         tools = [*head, *(_builtin_entry(item, "name") for item in own)]
         view = View(
@@ -227,13 +234,13 @@ class _Seer:
 
     def _own_tools(self, facts: Collection[_Fact]) -> tuple[bool, Sequence[Entry]]:
         """Whether there are programs, and what is listed in the place of tools; `auto` has them if that is less."""
-        units = [fact.unit for fact in facts if fact.unit]
+        units = list(filter(bool, map(_UNIT, facts)))
         if units != self._head[0] or not self._head[1]:
             offered = builtin.definitions(units, programs=self._programs, coding=self._coding)
             self._head = units, [_builtin_entry(item, "name") for item in offered]
         head = self._head[1]
         if self._programs and not self._coding:
-            saves = sum(fact.size for fact in facts) > sum(len(entry.definition) for entry in head)
+            saves = sum(map(_SIZE, facts)) > sum(len(entry.definition) for entry in head)
             return saves, head if saves else [entry for entry in head if entry.shown != builtin.RUN]
         return self._programs, head
 
@@ -246,20 +253,20 @@ class _Seer:
         """Whether large results are kept aside for the audience: never for programs, which read them whole."""
         if not self._keeps_results or self._audience.caller != DIRECT:
             return False
-        return bool(self._spec.max_result_tokens) or any(fact.limits for fact in facts)
+        return bool(self._spec.max_result_tokens) or any(map(_LIMITS, facts))
 
     def _searches(self, snapshot: Snapshot, facts: Iterable[_Fact]) -> bool:
         if self._audience.lists_all:
             return False
         if self._spec.expose != "auto":
             return self._spec.expose in ("search", "code")
-        return not _needs_names(snapshot) and sum(fact.for_models for fact in facts) > self._limit
+        return not _needs_names(snapshot) and sum(map(_FOR_MODELS, facts)) > self._limit
 
     def _defers(self, snapshot: Snapshot, facts: Iterable[_Fact]) -> bool:
         """Whether some tools are left out of the list, and searched for."""
         if self._audience.lists_all or (self._spec.expose == "auto" and _needs_names(snapshot)):
             return False
-        return any(fact.defers for fact in facts)
+        return any(map(_DEFERS, facts))
 
     def _calls_all(self, snapshot: Snapshot, owned: Snapshot | None) -> bool:
         """Whether the audience may call every tool there is."""
