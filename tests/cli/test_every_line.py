@@ -347,6 +347,13 @@ def test_list_loads_what_reads_the_file_and_nothing_that_runs_servers(tmp_path: 
     (pins := tmp_path / "pins").mkdir()
     (pins / "clock.json").write_text('{"format": 1, "server": "clock", "begun": ["plain"], "waiting": {"tools": {}}}')
     (file := tmp_path / "trunkline.toml").write_text('[servers.clock]\ncommand = "uvx"\nargs = ["mcp-server-time"]\n')
+    run(
+        "store",
+        "migrate",
+        "--config",
+        str(file),
+        env={**os.environ, "HOME": str(tmp_path), "TRUNKLINE_HOME": str(tmp_path)},
+    )
     code = f"import sys; from trunkline.cli.main import main; main(['list', '--config', {str(file)!r}])"
     command, env = (
         [sys.executable, "-c", f"{code}; print(*sys.modules)"],
@@ -356,6 +363,7 @@ def test_list_loads_what_reads_the_file_and_nothing_that_runs_servers(tmp_path: 
     listed = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.splitlines()
 
     assert listed[1].split() == ["clock", "stdio", "uvx", "mcp-server-time"]
+    assert (tmp_path / "trunkline.db").exists()
     loaded = set(listed[-1].split())
     needed = {"cli", "clients", "config", "control", "errors", "storage", "telemetry", "tool", "untrusted", "version"}
     assert {name.split(".")[1] for name in loaded if name.startswith("trunkline.")} == needed

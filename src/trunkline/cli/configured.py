@@ -10,7 +10,6 @@ from trunkline.cli.main import Commands
 from trunkline.cli.open import config_to_look_at, hint_to_begin, run
 from trunkline.config.options import Config
 from trunkline.control.held_files import may_hold
-from trunkline.storage.files import STORE
 
 
 def add_commands(commands: Commands) -> None:
@@ -62,7 +61,7 @@ def _list(options: argparse.Namespace) -> int:
 
 def held_back_in(config: Config) -> dict[str, dict[str, str]]:
     """What is held back of each server, with why, as it was seen last."""
-    if not (config.store.url or (config.home / STORE).exists() or may_hold(config.home, config.servers)):
+    if not (config.store.url or may_hold(config.home, config.servers)):
         return {}  # whoever could tell more takes long to load
     from trunkline.control.pin_store import held_back
     from trunkline.errors import StoreError
