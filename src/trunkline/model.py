@@ -232,6 +232,26 @@ class ServerView:
     """Whether it outlives a call, so that a task can go on in it."""
 
 
+@dataclass(frozen=True, slots=True)
+class OfferSummary:
+    """What views need to know of the tools of an offer."""
+
+    unit: str
+    """The name of who offers them; empty where there are none."""
+    for_models: int
+    """How many of them models are shown where they need not search."""
+    size: int
+    """Bytes of their definitions."""
+    for_some: bool
+    """Some are not for every caller."""
+    defers: bool
+    """Lists leave some out where callers can search."""
+    limits: bool
+    """Some say how large their results may be."""
+    callers: Set[tuple[str, ...]]
+    """Who may call them: each set of callers once."""
+
+
 @dataclass(frozen=True, eq=False)
 class Offer:
     """What one server, or one group, offers as callers see it: the same object for as long as nothing of it changes.
@@ -266,24 +286,24 @@ class Offer:
         return {kind: {entry.name: entry for entry in table.values()} for kind, table in self.tables.items()}
 
     @cached_property
-    def for_some(self) -> bool:
-        """Whether some of its tools are not for every caller."""
-        return any(tool.app_only or tool.for_askable for tool in self.tools.values())
-
-    @cached_property
-    def defers(self) -> bool:
-        """Whether lists leave some of its tools out where callers can search."""
-        return any(tool.deferred for tool in self.tools.values())
-
-    @cached_property
-    def callers(self) -> Set[tuple[str, ...]]:
-        """Who may call its tools: each set of callers once."""
-        return frozenset(tool.callers for tool in self.tools.values())
-
-    @cached_property
-    def for_models(self) -> int:
-        """How many of its tools models are shown where they need not search."""
-        return sum(not (tool.app_only or tool.deferred) for tool in self.tools.values())
+    def summary(self) -> OfferSummary:
+        """What there is to say of all its tools, each of which is looked at once."""
+        for_models = size = 0
+        for_some = defers = limits = False
+        callers = set[tuple[str, ...]]()
+        for tool in self.tools.values():
+            if tool.app_only or tool.for_askable:
+                for_some = True
+            if tool.deferred:
+                defers = True
+            elif not tool.app_only:
+                for_models += 1
+                size += len(tool.definition)
+            if tool.options is not NO_OPTIONS and tool.options.max_result_tokens:
+                limits = True
+            callers.add(tool.callers)
+        name = unit_name(self.server) if self.tools else ""
+        return OfferSummary(name, for_models, size, for_some, defers, limits, callers)
 
     @cached_property
     def pages(self) -> Mapping[str, Entry]:

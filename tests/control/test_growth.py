@@ -6,9 +6,12 @@ import asyncio
 import dataclasses
 import json
 import sys
+import threading
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,7 +30,8 @@ from trunkline.control.search import SearchIndex, ToolSearch, text_of
 from trunkline.control.tables import differing
 from trunkline.control.views import Views
 from trunkline.identity import EVERYONE
-from trunkline.model import Entry, Kind, Listing, ServerView, Snapshot, State
+from trunkline.model import EMPTY_SNAPSHOT, Entry, Kind, Listing, ServerView, Snapshot, State
+from trunkline.search import calibrate, lexicon
 from trunkline.search.finder import Finder
 from trunkline.search.text import ToolText
 from trunkline.tasks import open_tasks
@@ -137,6 +141,34 @@ async def test_one_changed_list_has_nothing_done_for_other_servers(tmp_path: Pat
 )
 def test_what_differs_is_told_by_name(before: dict[str, int], now: dict[str, int], found: set[str]) -> None:
     assert set(differing(before, now)) == found
+
+
+def test_what_views_need_of_a_long_list_is_known_before_anybody_looks() -> None:
+    config, catalogue = Config(), Catalogue()
+    snapshot = catalogue.join({"long": server("long", *(f"tool_{n}" for n in range(500)))}, config, 1)
+
+    with counted() as steps:
+        Views(config).of(EVERYONE, snapshot)
+
+    assert steps.total() < 3_000
+
+
+async def test_lists_of_words_are_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readers: set[int] = set()
+
+    def read(package: str) -> Traversable:
+        readers.add(threading.get_ident())
+        return files(package)
+
+    for module, reader in ((lexicon, lexicon.lexicon), (calibrate, calibrate.at_large)):
+        monkeypatch.setattr(module, "files", read)
+        reader.cache_clear()
+    async with open_tasks() as tasks:
+        search = ToolSearch(SearchSection(strategy="bm25"), tmp_path, tasks)
+        await search.find("some words", EMPTY_SNAPSHOT, newest=EMPTY_SNAPSHOT, limit=1)
+
+    assert readers
+    assert threading.get_ident() not in readers
 
 
 def test_how_a_server_fares_changes_no_table() -> None:

@@ -81,6 +81,7 @@ class Catalogue:
             self._touched.add(name)
             members = [(member, lists[member]) for member in self._plan.units[name]]
             yield from self._units[name].update(members, self._plan, self._changed)
+            _ = self._units[name].offer(NOTHING).summary  # made here, it keeps nobody waiting at a first look
             if self._trust is not None and not self._own:
                 for member, found in members:
                     self._trust.seen(member, found.values())

@@ -199,7 +199,8 @@ class ToolSearch:
         """The index; a `shallow` one goes by words alone until somebody searches: a model is not loaded for nobody."""
         async with self._opening:
             if self.index is None:
-                index = SearchIndex(self._finder(), self._text, lambda one, other: one.definition == other.definition)
+                finder = cast("Finder", await in_thread(self._finder))
+                index = SearchIndex(finder, self._text, lambda one, other: one.definition == other.definition)
                 if not (shallow or self._deepened):
                     if (embedder := _embedder(self._section)) is not None:
                         await self._deepen(index, embedder)
@@ -208,10 +209,13 @@ class ToolSearch:
             return self.index
 
     def _finder(self) -> Finder:
-        # Start-up does without it: most who start a hub do not search at once.
+        # Start-up does without it: most who start a hub do not search at once. In a thread, as it takes long to load.
+        from trunkline.search.bm25 import read_words
         from trunkline.search.finder import Finder
 
         section = self._section
+        if section.strategy != "regex":
+            read_words()
         return Finder(
             strategy=section.strategy,
             min_score=section.min_score,
@@ -276,7 +280,7 @@ class ToolSearch:
         for known, like, keys in self._asked:
             if known is among and like == asked:
                 return keys
-        some = bool(servers) or safety is not None or any(offer.for_some for offer in among.offers.values())
+        some = bool(servers) or safety is not None or any(offer.summary.for_some for offer in among.offers.values())
         if not some and among.offers == self._offers:
             keys = None
         else:

@@ -15,7 +15,7 @@ from trunkline.control.item import pattern, renamed
 from trunkline.control.tables import Joiner, Layered
 from trunkline.errors import UnknownNameError
 from trunkline.identity import Rule, Scope, unit_name
-from trunkline.model import NOTHING, Entry, Kind, Offer, ServerView, Snapshot, View
+from trunkline.model import NOTHING, Entry, Kind, Offer, OfferSummary, ServerView, Snapshot, View
 from trunkline.tool import DIRECT
 from trunkline.tools import builtin, names
 from trunkline.tools.names import server_prefix
@@ -136,22 +136,9 @@ def _calling(scope: Scope) -> str:
     return "" if scope.overrides.disable_programmatic_calling else scope.program
 
 
-@dataclass(frozen=True, slots=True)
-class _Fact:
-    """What a view needs to know of an offer."""
-
-    unit: str
-    """Its name, if it has tools."""
-    for_models: int
-    size: int
-    """Bytes of the definitions that a list of them would have."""
-    defers: bool
-    limits: bool
-    """Some of its tools say how large their results may be."""
-
-
-# There is a fact for each of thousands of servers, and they are gone through at every look.
-_UNIT = cast("Callable[[_Fact], str]", attrgetter("unit"))
+# There is a summary for each of thousands of servers, and they are gone through at every look.
+_SUMMARY = cast("Callable[[Offer], OfferSummary]", attrgetter("summary"))
+_UNIT = cast("Callable[[OfferSummary], str]", attrgetter("unit"))
 _FOR_MODELS, _SIZE, _DEFERS, _LIMITS = map(attrgetter, ("for_models", "size", "defers", "limits"))
 
 
@@ -167,8 +154,8 @@ class _Seer:
         self._rules = [(rule, _matcher(rule.tools) if rule.tools else None) for rule in audience.rules]
         self._narrows = bool(spec.servers or spec.hidden or audience.rules)
         self._narrowed = PerOffer(self._permitted)
-        self._facts = PerOffer(self._fact)
-        self._callable = PerOffer(lambda offer: all(audience.caller in callers for callers in offer.callers))
+        self._facts = PerOffer(_SUMMARY)
+        self._callable = PerOffer(lambda offer: all(audience.caller in callers for callers in offer.summary.callers))
         self._pins, self._loads = PerOffer(self._listed), PerOffer(self._loaded)
         self._joiner = Joiner()
         self._head: tuple[list[str], list[Entry]] = [], []
@@ -232,7 +219,7 @@ class _Seer:
                 self._narrowed.of(offer)
                 yield
 
-    def _own_tools(self, facts: Collection[_Fact]) -> tuple[bool, Sequence[Entry]]:
+    def _own_tools(self, facts: Collection[OfferSummary]) -> tuple[bool, Sequence[Entry]]:
         """Whether there are programs, and what is listed in the place of tools; `auto` has them if that is less."""
         units = list(filter(bool, map(_UNIT, facts)))
         if units != self._head[0] or not self._head[1]:
@@ -244,25 +231,20 @@ class _Seer:
             return saves, head if saves else [entry for entry in head if entry.shown != builtin.RUN]
         return self._programs, head
 
-    def _fact(self, offer: Offer) -> _Fact:
-        limits = any(one.options.max_result_tokens for one in offer.tools.values())
-        size = sum(len(one.definition) for one in offer.tools.values() if not (one.app_only or one.deferred))
-        return _Fact(unit_name(offer.server) if offer.tools else "", offer.for_models, size, offer.defers, limits)
-
-    def _reads_results(self, facts: Iterable[_Fact]) -> bool:
+    def _reads_results(self, facts: Iterable[OfferSummary]) -> bool:
         """Whether large results are kept aside for the audience: never for programs, which read them whole."""
         if not self._keeps_results or self._audience.caller != DIRECT:
             return False
         return bool(self._spec.max_result_tokens) or any(map(_LIMITS, facts))
 
-    def _searches(self, snapshot: Snapshot, facts: Iterable[_Fact]) -> bool:
+    def _searches(self, snapshot: Snapshot, facts: Iterable[OfferSummary]) -> bool:
         if self._audience.lists_all:
             return False
         if self._spec.expose != "auto":
             return self._spec.expose in ("search", "code")
         return not _needs_names(snapshot) and sum(map(_FOR_MODELS, facts)) > self._limit
 
-    def _defers(self, snapshot: Snapshot, facts: Iterable[_Fact]) -> bool:
+    def _defers(self, snapshot: Snapshot, facts: Iterable[OfferSummary]) -> bool:
         """Whether some tools are left out of the list, and searched for."""
         if self._audience.lists_all or (self._spec.expose == "auto" and _needs_names(snapshot)):
             return False
@@ -324,7 +306,7 @@ class _Seer:
 
     def _listed(self, offer: Offer) -> list[Entry]:
         """What is listed even where callers search."""
-        if not self._spec.pinned and not offer.for_some:
+        if not self._spec.pinned and not offer.summary.for_some:
             return []
         return [tool for tool in offer.tools.values() if tool.app_only or self._pinned(tool.shown)]
 

@@ -16,6 +16,7 @@ from sys import intern
 from trunkline.search.calibrate import (
     DEFAULT_MIN_SCORE,
     NAMED,
+    at_large,
     calibrated,
     emphasis,
     gained,
@@ -23,7 +24,7 @@ from trunkline.search.calibrate import (
     suited,
 )
 from trunkline.search.index import Hit, Only, Reason
-from trunkline.search.lexicon import Action, Other, agreement, asked_action, done_action, others, plain
+from trunkline.search.lexicon import Action, Other, agreement, asked_action, done_action, lexicon, others, plain
 from trunkline.search.postings import Postings, drop, put, together
 from trunkline.search.text import ToolText, field_names, sign_of, terms_of
 from trunkline.search.tokens import bare, is_telling, slips, spellings, telling
@@ -104,6 +105,12 @@ class _Asked:
     """What is to be done."""
     verb: str
     """The term that says so, if one does."""
+
+
+def read_words() -> None:
+    """Read the lists of words that queries are read by, which the first query would have to wait for."""
+    at_large()
+    lexicon()
 
 
 class Bm25Index:

@@ -39,7 +39,7 @@ _LIGHT = 0.6
 def rarity(term: str, tools_with_it: int, tools: int) -> float:
     """How much a term tells tools apart, 0 to 1: in this catalogue, and among tools at large."""
     total = tools + _BACKGROUND
-    having = tools_with_it + _BACKGROUND * _at_large().get(term, 0.0)
+    having = tools_with_it + _BACKGROUND * at_large().get(term, 0.0)
     return (math.log1p((total - having + 0.5) / (having + 0.5)) / math.log1p((total + 0.5) / 0.5)) ** _POWER
 
 
@@ -69,7 +69,7 @@ def calibrated(evidence: float, known: float, unknown: float) -> float:
 
 
 @lru_cache(maxsize=1)
-def _at_large() -> dict[str, float]:
+def at_large() -> dict[str, float]:
     """In what share of tools at large a term stands; those of hardly any tool are not there."""
     text = (files("trunkline.search") / "at-large.txt").read_text(encoding="utf-8")
     lines = (line.partition(": ") for line in text.splitlines() if not line.startswith("#"))

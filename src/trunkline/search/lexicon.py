@@ -51,19 +51,20 @@ _LOOK = Action.READ | Action.LIST | Action.SEARCH
 
 def others(found: Sequence[str]) -> dict[str, list[Other]]:
     """What else tools may say for the terms of a query, in its order; what is said of a phrase stands with its head."""
-    lexicon = _lexicon()
+    known = lexicon()
     given: dict[str, list[Other]] = {}
     for start, term in enumerate(found):
         for length in range(1, _LONGEST + 1):
             phrase = tuple(found[start : start + length])
-            if len(phrase) == length and phrase in lexicon:
+            if len(phrase) == length and phrase in known:
                 head = term if length == 1 else next((each for each in phrase if not is_stop(each)), term)
-                given.setdefault(head, []).extend(lexicon[phrase])
+                given.setdefault(head, []).extend(known[phrase])
     return given
 
 
 @lru_cache(maxsize=1)
-def _lexicon() -> dict[tuple[str, ...], list[Other]]:
+def lexicon() -> dict[tuple[str, ...], list[Other]]:
+    """What tools may say instead of words and phrases."""
     read: dict[tuple[str, ...], list[Other]] = {}
     text = (files("trunkline.search") / "lexicon.txt").read_text(encoding="utf-8")
     for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
