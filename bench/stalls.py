@@ -162,6 +162,9 @@ class Hostile(Servers):
     def _answer(self, path: str, body: bytes, writer: asyncio.StreamWriter) -> None:
         kind = path.split("/")[1]
         request = json.loads(body)
+        if "method" not in request:  # the gateway answers what it was asked
+            writer.write(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n")
+            return
         self.tools = {"tools2000": 2_000, "tools15000": 15_000, "many": 500, "busy": 500}.get(kind, 1)
         if SMALLEST:
             self.tools = min(self.tools, 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,6 +20,7 @@ from trunkline.errors import (
 )
 from trunkline.identity import Scope
 from trunkline.model import Call, Reply
+from trunkline.tasks import LARGE
 from trunkline.telemetry.tally import Tallies
 from trunkline.trace import Trace
 from trunkline.upstream.connection import Connection
@@ -78,6 +80,8 @@ class SendStage:
         reply.server = spec.name
         call.note("answer", spec.name)
         if not reply.questions:
+            if len(reply.result) > LARGE:
+                await asyncio.sleep(0)  # reading it took as long as a slice: others have their turn
             failed = reply.failed = bool(reply.error) or _says_error(reply.result)
             self._tallies.count(spec.name, _tool(call), since, failed=False, tool_error=failed, user=call.scope.user)
             self._taught(call, not failed)

@@ -23,7 +23,7 @@ from trunkline.gateway.request import JSON, Headers, Request
 from trunkline.identity import Scope
 from trunkline.model import LIST_METHODS, NOTHING, Call, Caller, Kind, Reply
 from trunkline.relay import Relay
-from trunkline.tasks import Tasks
+from trunkline.tasks import LARGE, Tasks
 from trunkline.upstream.connection_key import owner_of
 from trunkline.wire import meta
 from trunkline.wire.envelope import (
@@ -148,6 +148,8 @@ class ModernEdge:
                 reply = await self._relay.handle(call)
                 if not is_final(reply):
                     reply = await self._asking.answer_of(call, reply)
+            if len(reply.result) > LARGE:
+                await asyncio.sleep(0)  # it was just read, and is now written
         except TrunklineError as error:
             said = error_of(error, modern=True, uri=name, user=call.scope.user)
             await outlet.finish(write_error(message.id, said), *status_of(error))
