@@ -22,11 +22,13 @@ from tests.tenancy.test_people import Admin
 from trunkline.config.server import ServerSpec
 from trunkline.config.tenancy import StoreConfig
 from trunkline.control import pin_store
+from trunkline.control.pin_keeper import PinKeeper
 from trunkline.control.pin_store import PinStore, open_pins
 from trunkline.errors import StoreError
 from trunkline.hub import Hub, open_hub
 from trunkline.storage.store import Place, open_store
-from trunkline.tools.trust.agreement import VARIANTS, ServerPins, Unsaved, Waiting
+from trunkline.tasks import open_tasks
+from trunkline.tools.trust.agreement import VARIANTS, Identity, ServerPins, Unsaved, Waiting
 from trunkline.tools.trust.definition import Definition, pin_of
 
 Json = dict[str, Any]
@@ -96,6 +98,22 @@ async def test_what_somebody_rejected_is_not_taken_back_by_a_gateway_that_only_s
         assert await pins.save("git", ServerPins(waiting={key: seen}), Unsaved(waiting={key})) == {key}
 
         assert (await pins.load("git")).waiting == {key: rejected}
+
+
+async def test_who_a_server_is_stays_known_when_others_decide_while_it_is_written(place: Place, tmp_path: Path) -> None:
+    identity = Identity("git", "https://git.example.org", "")
+    async with open_store(place) as store, open_tasks() as tasks:
+        keeper = PinKeeper(PinStore(tmp_path, lambda: store), tasks, lambda server: None)
+        await keeper.load("git")
+        keeper.known["git"].identity = identity
+        keeper.note("git")
+
+        await keeper.follow(None)
+        keeper.known["git"].begun.add("plain")
+        keeper.note("git")
+        await keeper.saved()
+
+        assert (await keeper.store.load("git")).identity == keeper.known["git"].identity == identity
 
 
 async def test_what_was_agreed_to_in_files_moves_into_the_store_with_what_waits(tmp_path: Path) -> None:

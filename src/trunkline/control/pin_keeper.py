@@ -36,6 +36,8 @@ class PinKeeper:
         self._anew: set[str] = set()
         """Servers whose names were given to others: what is kept is of those before them."""
         self._saving: asyncio.Task[object] | None = None
+        self._turn = asyncio.Lock()
+        """Nothing is written while it is read what others decided: half of it would be taken for all."""
         self._asking: asyncio.Task[None] | None = None
 
     async def load(self, server: str) -> None:
@@ -78,11 +80,16 @@ class PinKeeper:
 
     async def _look_again(self, server: str) -> None:
         """Know what others agreed to and rejected. What waits is what this process saw, until it sees otherwise."""
-        try:
-            fresh = await self.store.load(server)
-        except (StoreError, ValueError) as error:
-            log.warning("What others agreed to of server %s cannot be read: %s", server, error)
-            return  # what is known counts
+        async with self._turn:
+            try:
+                fresh = await self.store.load(server)
+            except (StoreError, ValueError) as error:
+                log.warning("What others agreed to of server %s cannot be read: %s", server, error)
+                return  # what is known counts
+            self._join(server, fresh)
+
+    def _join(self, server: str, fresh: ServerPins) -> None:
+        """Take on what is in the store, and keep what was not written yet."""
         kept = self.known.get(server)
         if kept is None:
             return
@@ -90,6 +97,7 @@ class PinKeeper:
         if not kept.away:
             fresh.waiting = _still_waiting(kept, fresh, unsaved)
             fresh.begun |= kept.begun
+            fresh.identity = fresh.identity or kept.identity
         for (kind, name), definitions in unsaved.agreed.items():
             pins = fresh.pins.setdefault(kind, {})
             others = [one.packed for one in Pin.each(pins.get(name, b"")) if one.packed not in definitions]
@@ -150,23 +158,33 @@ class PinKeeper:
         try:
             await asyncio.sleep(0)  # what comes together is written together
             while self._unsaved:
-                server = next(iter(self._unsaved))
-                unsaved = self._unsaved.pop(server)
-                if server not in self.known:
-                    continue
-                try:
-                    await self._save_one(server, self.known[server], unsaved)
-                except StoreError as error:
-                    self._unsaved[server] = unsaved.followed_by(self._unsaved.get(server, Unsaved()))
-                    if self._asking is None:
-                        log.warning("What was agreed to of server %s waits to be written: %s", server, error)
-                    self.ask_again()
+                async with self._turn:
+                    server, error = await self._save_next()
+                if error is not None:
                     return error
+                if server:
+                    await self._look_again(server)
         finally:
             self._saving = None
         return None
 
-    async def _save_one(self, server: str, kept: ServerPins, unsaved: Unsaved) -> None:
+    async def _save_next(self) -> tuple[str, StoreError | None]:
+        """Write what changed of one server; its name, if others agreed to something else, and what went wrong."""
+        server = next(iter(self._unsaved), "")
+        unsaved = self._unsaved.pop(server, None)
+        if unsaved is None or server not in self.known:
+            return "", None
+        try:
+            contested = await self._save_one(server, self.known[server], unsaved)
+        except StoreError as error:
+            self._unsaved[server] = unsaved.followed_by(self._unsaved.get(server, Unsaved()))
+            if self._asking is None:
+                log.warning("What was agreed to of server %s waits to be written: %s", server, error)
+            self.ask_again()
+            return "", error
+        return (server if contested else ""), None
+
+    async def _save_one(self, server: str, kept: ServerPins, unsaved: Unsaved) -> bool:
         copied = replace(kept, begun=set(kept.begun), waiting=dict(kept.waiting), pins={})
         if server in self._anew:
             await self.store.forget(server)
@@ -175,8 +193,7 @@ class PinKeeper:
         if contested is None:
             text = "What was agreed to of server %s cannot be written; a restart agrees anew."
             log.warning(text, server, extra={"server": server})
-        elif contested:
-            await self._look_again(server)
+        return bool(contested)
 
 
 def _still_waiting(kept: ServerPins, fresh: ServerPins, unsaved: Unsaved) -> dict[Key, Waiting]:
