@@ -140,6 +140,7 @@ def _sums(relay: Relay) -> list[Route]:
         config = relay.config
         if not config.audit.enabled:
             raise NotFoundError("There is no audit.", hint="Switch it on with [audit] `enabled = true`.")
+        recording.records.drain()
         if recording.audit is not None:
             recording.audit.flush()
         folder, before = audit_folder(config.audit, config.home), _number(ask.cursor)
