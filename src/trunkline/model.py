@@ -105,8 +105,9 @@ class Call(msgspec.Struct):  # one is made for each request, and a dataclass of 
 
     def note(self, what: str, how: str = "") -> None:
         """Say what a stage did; copies of a call have one list."""
-        if self.notes is not None and len(self.notes) < MOST_NOTES:
-            self.notes.append((what, how, monotonic() - self.began))
+        notes = self.notes
+        if notes is not None and len(notes) < MOST_NOTES:
+            notes.append((what, how, monotonic() - self.began))
 
 
 class State(StrEnum):

@@ -11,7 +11,8 @@ import aiohttp
 from tests.call.stages.till import able, answer, marked, teller, till
 from tests.harness import make_config, until
 from trunkline.hub import Hub, open_hub
-from trunkline.model import Call, Reply
+from trunkline.identity import Scope
+from trunkline.model import Call, Entry, Reply
 from trunkline.telemetry.record import CallRecord, Records
 
 Json = dict[str, Any]
@@ -110,6 +111,24 @@ async def test_a_call_keeps_its_id_and_time_when_somebody_sets_the_clock_meanwhi
 
     assert [one.time for one in told] == [1000.0, 5000.0]
     assert told[0].id == live.id < told[1].id
+
+
+def test_calls_of_one_caller_to_one_tool_at_one_server_are_alike_and_no_others() -> None:
+    told = list[CallRecord]()
+    records = Records(timer=lambda: 5.0)
+    records.eager, records.readers = True, (told.extend,)
+    tool, other = (Entry(name, "group", name, b"{}") for name in ("look", "see"))
+    ana, bob = Scope(user="ana"), Scope(user="bob")
+    made = [(ana, tool, "one"), (ana, tool, "two"), (bob, tool, "one"), (ana, other, "one"), (ana, None, "one")]
+    for scope, entry, server in made * 2:
+        call = Call("tools/call", "look", {}, scope=scope, entry=entry, server="group")
+        records.end(records.begin(call), Reply(result=b"{}", server=server), None)
+
+    first, again = [one.alike for one in told[:5]], [one.alike for one in told[5:]]
+    assert first == again
+    assert len(set(first)) == 5
+    assert first[4] == 0  # what no server lists may have any name
+    assert [(one.user, one.tool, one.server) for one in told[:2]] == [("ana", "look", "one"), ("ana", "look", "two")]
 
 
 async def test_a_hub_of_a_program_makes_no_records_that_nobody_reads(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from trunkline.identity import owner_of
-from trunkline.telemetry.record import OUTCOMES, CallRecord
+from trunkline.telemetry.record import MOST_COMMON, OUTCOMES, CallRecord
 from trunkline.telemetry.tally import BOUNDS
 
 BUCKETS = tuple(BOUNDS[step] for step in range(8, len(BOUNDS), 3))
@@ -23,6 +24,9 @@ SLICE = 200
 """Lines that are written before others have their turn."""
 
 
+_tokens_in, _tokens_out = attrgetter("tokens_in"), attrgetter("tokens_out")
+
+
 def _slots() -> array[int]:
     return array("Q", bytes(8 * (len(BUCKETS) + 1)))
 
@@ -31,7 +35,7 @@ def _slots() -> array[int]:
 class Counted:
     """The calls of one tool."""
 
-    outcomes: dict[str, int] = field(default_factory=dict[str, int])
+    outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     seconds: float = 0.0
     slots: array[int] = field(default_factory=_slots)
 
@@ -44,20 +48,29 @@ class Counts:
     def __init__(self, tools: int) -> None:
         self.tools = tools
         self.of: dict[tuple[str, str], Counted] = {}
+        self._known: dict[int, Counted] = {}
         self._servers: set[str] = set()
         self.tokens_in = self.tokens_out = 0
 
     def read(self, ended: Sequence[CallRecord]) -> None:
         """Count calls that ended."""
         for record in ended:
-            outcome, tool = record.outcome, record.tool if record.listed else ""
-            counted = self.of.get((record.server, tool)) or self._at(record.server, tool)
-            counted.outcomes[outcome] = counted.outcomes.get(outcome, 0) + 1
+            outcome, seconds = record.outcome, record.seconds
+            counted = self._known.get(record.alike) or self._learn(record)
+            counted.outcomes[outcome] += 1
             if outcome != "asked":  # it goes on
-                counted.seconds += record.seconds
-                counted.slots[bisect_left(BUCKETS, record.seconds)] += 1
-            self.tokens_in += record.tokens_in
-            self.tokens_out += record.tokens_out
+                counted.seconds += seconds
+                counted.slots[bisect_left(BUCKETS, seconds)] += 1
+        self.tokens_in += sum(map(_tokens_in, ended))
+        self.tokens_out += sum(map(_tokens_out, ended))
+
+    def _learn(self, record: CallRecord) -> Counted:
+        found = self._at(record.server, record.tool if record.listed else "")
+        if record.alike:
+            if len(self._known) >= MOST_COMMON:
+                self._known.clear()
+            self._known[record.alike] = found
+        return found
 
     def _at(self, server: str, tool: str) -> Counted:
         found = self.of.get((server, tool))
@@ -85,7 +98,7 @@ class Counts:
                 Sample({"server": server, "tool": tool, "outcome": outcome}, counted.outcomes[outcome])
                 for (server, tool), counted in places
                 for outcome in OUTCOMES
-                if outcome in counted.outcomes
+                if counted.outcomes[outcome]
             ),
         )
         yield Family(

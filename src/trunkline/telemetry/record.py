@@ -7,10 +7,9 @@ import itertools
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from copy import copy
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
@@ -25,7 +24,7 @@ from trunkline.errors import (
     UnknownNameError,
 )
 from trunkline.identity import Scope
-from trunkline.model import Call, Entry, Reply
+from trunkline.model import Call, Caller, Entry, Reply
 from trunkline.tools.guidance import OWN
 from trunkline.tools.tokens import estimated
 from trunkline.trace import Trace
@@ -36,12 +35,12 @@ from trunkline.wire.questions import read_input_required
 Outcome = Literal["running", "answered", "tool-error", "failed", "refused", "cancelled", "asked"]
 OUTCOMES: tuple[Outcome, ...] = ("answered", "tool-error", "failed", "refused", "cancelled", "asked")
 
-BATCH = 64
-"""Calls that end before they are looked at together."""
+ROOM = 256 * 2**10
+"""Bytes that calls which ended may take before they are looked at together."""
+EACH = ROOM // 64
+"""What a call takes of them besides its own bytes: of the shortest, so many are looked at together."""
 PAUSE = 0.1
 """Seconds after which they are, however few they are."""
-HELD = 256 * 2**10
-"""Bytes of their answers that may wait for that."""
 LOOKED_AT = 64 * 2**10
 """Bytes of an answer in which its outcome is looked for: what asks, or says that Trunkline refused, is short."""
 MOST_COMMON = 4096
@@ -99,6 +98,12 @@ class CallRecord(msgspec.Struct, gc=False):  # one is made for each call, and a 
     span: Trace | None = None
     """What else is known of it where it is traced."""
     path: Sequence[Step] = ()
+    alike: int = 0
+    """A number that calls of one caller to one tool at one server have in common; 0 where none is kept."""
+
+    if TYPE_CHECKING:
+
+        def __copy__(self) -> CallRecord: ...
 
 
 class Running(msgspec.Struct, gc=False):
@@ -108,12 +113,12 @@ class Running(msgspec.Struct, gc=False):
     call: Call
     since: float
     """When it began, on the clock that measures how long it takes."""
+    notes: Sequence[Step]
+    """What is noted until its end: when a call is resumed, it begins a new list."""
     reply: Reply | None = None
     error: BaseException | None = None
     seconds: float = -1.0
     """How long it took; less than 0 while it runs."""
-    notes: Sequence[Step] | None = None
-    """What was noted until its end: when a call is resumed, it begins a new list."""
     trace: Trace | None = None
     time: float = 0.0
     """When it began, in seconds since the epoch, once somebody asked."""
@@ -152,38 +157,43 @@ class Records:
         """What becomes of arguments where there is an audit."""
         self.eager = False
         """Readers hear of each call before it is answered."""
+        self.traced_only = False
+        """Readers want to hear of calls alone that are traced."""
         self._node = secrets.token_hex(2)
         self._numbers = itertools.count(1)
         self._epoch = clock() - timer()
         self._latest = (0, "")
         self._ended: list[Running] = []
-        self._held = 0
+        self._room = ROOM
         self._later: asyncio.TimerHandle | None = None
         self.weights = Weights()
-        self._common: dict[tuple[int, str, str, str], _Common] = {}
+        self._alike = itertools.count(1)
+        self._common: dict[tuple[int, int, int, str, str, str], _Common] = {}
 
     def begin(self, call: Call) -> Running:
         """A call comes in."""
-        number, call.began = next(self._numbers), self._timer()
-        self.live[number] = running = Running(number, call, call.began)
-        call.notes = [("resumed", "", 0.0)] if call.parked is not None else []
+        call.began = since = self._timer()
+        call.notes = notes = [] if call.parked is None else [("resumed", "", 0.0)]
+        number = next(self._numbers)
+        self.live[number] = running = Running(number, call, since, notes)
         if self.tracer is not None:
             running.trace = call.trace = self.tracer.begin(call)
         if self.started is not None:
-            self.started(self._record(running))
+            self.started(*self._records((running,)))
         return running
 
     def end(self, running: Running, reply: Reply | None, error: BaseException | None) -> None:
         """It ended, by a reply or an error; readers hear of it in a moment."""
         running.seconds = self._timer() - running.since
-        running.reply, running.error, running.notes = reply, error, running.call.notes
         if running.trace is not None and self.tracer is not None:
             self.tracer.end(running.trace)
         del self.live[running.number]
-        ended = self._ended
-        ended.append(running)
-        self._held += len(running.call.raw_params) + (len(reply.result) if reply is not None else 0)
-        if self.eager or len(ended) >= BATCH or self._held > HELD:
+        if self.traced_only and running.trace is None:
+            return
+        running.reply, running.error = reply, error
+        self._ended.append(running)
+        self._room -= EACH + len(running.call.raw_params) + (len(reply.result) if reply is not None else 0)
+        if self._room <= 0 or self.eager:
             self.drain()
         elif self._later is None:
             self._later = asyncio.get_running_loop().call_later(PAUSE, self.drain)
@@ -193,58 +203,70 @@ class Records:
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        ended, self._ended, self._held = self._ended, [], 0
+        ended, self._ended, self._room = self._ended, [], ROOM
         self._epoch = self._clock() - self._timer()  # somebody may have set the clock
         if ended:
-            records = [self._record(running) for running in ended]
+            records = self._records(ended)
             for reader in self.readers:
                 reader(records)
 
-    def running(self) -> Iterator[CallRecord]:
+    def running(self) -> list[CallRecord]:
         """The calls that run, as far as they are, the latest first."""
-        return (self._record(running) for running in reversed(self.live.values()))
+        return self._records(reversed(self.live.values()))
 
-    def _record(self, running: Running) -> CallRecord:
-        call, reply = running.call, running.reply
-        known = self._first(call)
-        record = copy(known.record)
-        record.time = running.time = running.time or running.since + self._epoch
-        record.id = f"{self._moment(int(record.time * 1000))}{running.number & 0xFFFFFF:06x}"
-        if reply is not None and reply.server:
-            record.server = reply.server
-        arguments = call.params.get("arguments", b"")
-        record.bytes_in = len(arguments)
-        if running.trace is not None:
-            record.trace, record.span = running.trace.id, running.trace
-        elif (about := call.params.get("_meta", b"")).partition(b"traceparent")[1]:
-            record.trace = _trace(about)
-        if running.seconds >= 0:
-            record.seconds, record.path = running.seconds, running.notes or ()
-            self._finish(record, running, arguments, known)
-        else:
-            record.seconds, record.path = self._timer() - running.since, tuple(call.notes or ())
-        return record
+    def _records(self, calls: Iterable[Running]) -> list[CallRecord]:
+        """A record of each call, whether it runs or ended."""
+        made: list[CallRecord] = []
+        epoch, (latest, begins) = self._epoch, self._latest
+        for running in calls:
+            call = running.call
+            key = id(call.scope), id(call.caller), id(call.entry), call.name, call.method, call.program
+            known, reply = self._common.get(key) or self._learn(key, call), running.reply
+            if reply is not None and reply.server and reply.server != known.record.server:
+                known = known.elsewhere.get(reply.server) or self._learn_elsewhere(known, reply.server)
+            record = known.record.__copy__()
+            record.time = when = running.time or running.since + epoch
+            moment = int(when * 1000)
+            if moment != latest:  # there are often several calls in a millisecond
+                latest, begins = moment, f"{moment:011x}{self._node}"
+            record.id = begins + (running.number & 0xFFFFFF).to_bytes(3, "big").hex()
+            if running.trace is not None:
+                record.trace, record.span = running.trace.id, running.trace
+            elif (about := call.params.get("_meta", b"")).partition(b"traceparent")[1]:
+                record.trace = _trace(about)
+            arguments = call.params.get("arguments", b"")
+            record.bytes_in = len(arguments)
+            if running.seconds >= 0:
+                record.seconds, record.path = running.seconds, running.notes
+                self._finish(record, running, arguments, known)
+            else:
+                running.time = when
+                record.seconds, record.path = self._timer() - running.since, tuple(running.notes)
+            made.append(record)
+        self._latest = latest, begins
+        return made
 
-    def _moment(self, when: int) -> str:
-        """How the ids of calls begin that began in one millisecond; there are often several."""
-        if self._latest[0] != when:
-            self._latest = when, f"{when:011x}{self._node}"
-        return self._latest[1]
-
-    def _first(self, call: Call) -> _Common:
+    def _learn(self, key: tuple[int, int, int, str, str, str], call: Call) -> _Common:
         """What all calls of one caller to one thing have in common: made once, and copied for each."""
-        about, entry = call.caller.client_info, call.entry
-        key = (id(call.scope), call.name, call.method, call.program)
-        known = self._common.get(key)
-        if known is not None and known.scope is call.scope and known.entry is entry and known.about == about:
-            return known
         first = _begun(call)
-        known = _Common(call.scope, entry, about, first, self.weights.of(first.server, first.tool or first.method))
-        if known.record.listed:  # else its name may be any text
+        weight = self.weights.of(first.server, first.tool or first.method)
+        known = _Common((call.scope, call.caller, call.entry), first, weight)
+        if first.listed:  # else its name may be any text
             if len(self._common) >= MOST_COMMON:
                 self._common.clear()
+            first.alike = next(self._alike)
             self._common[key] = known
         return known
+
+    def _learn_elsewhere(self, known: _Common, server: str) -> _Common:
+        """The same for another server than the one that was asked: a member of a group."""
+        first = known.record.__copy__()
+        first.server = server
+        found = _Common(known.kept, first, self.weights.of(server, first.tool or first.method))
+        if first.alike:
+            first.alike = next(self._alike)
+            known.elsewhere[server] = found
+        return found
 
     def _finish(self, record: CallRecord, running: Running, arguments: bytes, known: _Common) -> None:
         """Say how it ended."""
@@ -258,21 +280,19 @@ class Records:
             if reply.error:
                 record.code = _code(reply.error)
                 record.error = "The server answered with an error."
-        if self.digest is not None and arguments:
+        if arguments and self.digest is not None:
             record.digest = self.digest(arguments)
-        same = record.server == known.record.server
-        weight = known.weight if same else self.weights.of(record.server, record.tool or record.method)
-        record.tokens_in, record.tokens_out = weight.tokens(arguments, result)
+        record.tokens_in, record.tokens_out = known.weight.tokens(arguments, result)
         if record.cost and record.outcome not in ("answered", "tool-error"):
             record.cost = 0.0
 
 
 class _Common(msgspec.Struct):
-    scope: Scope
-    entry: Entry | None
-    about: bytes
+    kept: tuple[Scope, Caller, Entry | None]
+    """So that nothing else is ever found by where they are in memory."""
     record: CallRecord
     weight: Weight
+    elsewhere: dict[str, _Common] = {}
 
 
 def _begun(call: Call) -> CallRecord:
@@ -319,17 +339,19 @@ class Weights:
 class Weight:
     """Tokens for each byte, in both directions."""
 
-    __slots__ = ("_given", "_next", "_taken", "_turn")
+    __slots__ = ("_given", "_left", "_looked", "_taken")
     FIRST, EVERY, HEAD = 4, 256, 4096
 
     def __init__(self) -> None:
-        self._turn, self._next, self._given, self._taken = 0, 0, 0.0, 0.0
+        self._left, self._looked, self._given, self._taken = 0, 0, 0.0, 0.0
 
     def tokens(self, arguments: bytes, result: bytes) -> tuple[int, int]:
         """About how many tokens arguments and an answer take."""
-        self._turn += 1
-        if self._turn >= self._next:
-            self._next = self._turn + (1 if self._turn < self.FIRST else self.EVERY)
+        if self._left:
+            self._left -= 1
+        else:
+            self._looked += 1
+            self._left = 0 if self._looked < self.FIRST else self.EVERY - 1
             self._given = _ratio(arguments, self._given)
             self._taken = _ratio(result, self._taken)
         return int(len(arguments) * self._given + 0.5), int(len(result) * self._taken + 0.5)

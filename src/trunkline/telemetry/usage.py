@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from trunkline.errors import StoreError
 from trunkline.storage.store import Store
-from trunkline.telemetry.record import CallRecord
+from trunkline.telemetry.record import MOST_COMMON, CallRecord
 
 By = Literal["user", "thread", "server", "tool"]
 DAY = 86400
@@ -77,25 +77,35 @@ class Usage:
         self._clock = clock
         self.since = clock()
         self._sums: dict[Place, Used] = {}
+        self._known: dict[int, Used] = {}
+        """Those of today, by what their calls have in common."""
+        self._day = 0
         """Since the start; where there is a store, since they were last added to what is kept there."""
 
     def read(self, ended: Sequence[CallRecord]) -> None:
         """Count calls that ended."""
         day = int(self._clock() // DAY)
+        if day != self._day or len(self._known) >= MOST_COMMON:
+            self._day = day
+            self._known.clear()
         for record in ended:
             if record.outcome == "asked":
                 continue
-            search = not record.server and record.name == "search_tools"
-            tool = record.tool if record.listed else record.name if search else ""
-            used = self._at((day, record.person, record.thread, record.server, tool))
+            used = self._known.get(record.alike)
+            if used is None:
+                search = not record.server and record.name == "search_tools"
+                tool = record.tool if record.listed else record.name if search else ""
+                used = self._at((day, record.person, record.thread, record.server, tool))
+                if record.alike and not search:
+                    self._known[record.alike] = used
+                if search:
+                    used.search_tokens += record.tokens_out
+                    used.tokens_out -= record.tokens_out
             used.calls += 1
             used.seconds += record.seconds
             used.tokens_in += record.tokens_in
+            used.tokens_out += record.tokens_out
             used.cost += record.cost
-            if search:
-                used.search_tokens += record.tokens_out
-            else:
-                used.tokens_out += record.tokens_out
             if record.outcome != "answered":
                 used.errors += 1
 
@@ -117,6 +127,7 @@ class Usage:
     async def keep(self, store: Store) -> None:
         """Add what was used since the last time to what is kept."""
         rows, self._sums = list(self._sums.items()), {}
+        self._known.clear()
         for at in range(0, len(rows), ROWS):
             part = rows[at : at + ROWS]
             values = chain.from_iterable(place + _values(used) for place, used in part)
@@ -134,6 +145,7 @@ class Usage:
 
     def forget_user(self, user: str) -> None:
         """Somebody is gone; what they used stays in the sums of everybody."""
+        self._known.clear()
         for place in [place for place in self._sums if _user(place[1]) == user]:
             gone = self._sums.pop(place)
             self._sums.setdefault((place[0], "", "", place[3], place[4]), Used()).add(gone)

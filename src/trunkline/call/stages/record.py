@@ -14,15 +14,15 @@ class RecordStage:
     """Notes that a call began, and how it ended; records are made of that behind the call."""
 
     def __init__(self, records: Records, admit: Callable[[], None] | None = None) -> None:
-        self._records, self._admit = records, admit
+        self._begin, self._end, self._admit = records.begin, records.end, admit
 
     async def __call__(self, call: Call, call_next: Handler) -> Reply:
         reply: Reply | None = None
-        running = self._records.begin(call)
+        running = self._begin(call)
         try:
             if self._admit is not None:
                 self._admit()
             reply = await call_next(call)
             return reply
         finally:
-            self._records.end(running, reply, None if reply is not None else sys.exception())
+            self._end(running, reply, sys.exception() if reply is None else None)

@@ -37,7 +37,7 @@ class ShownStep(TypedDict):
     seconds: float
 
 
-_INSIDE = ("person", "listed", "digest", "span", "path")
+_INSIDE = ("person", "listed", "digest", "span", "path", "alike")
 """What of a record is nobody's, or shown in another form."""
 _FIELDS = {one.name: one.type for one in msgspec.structs.fields(CallRecord) if one.name not in _INSIDE}
 
