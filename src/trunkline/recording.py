@@ -52,6 +52,7 @@ class Recording:
         self._traces: Traces | None = None
         self._left: list[Traces] = []
         """Those of former options, which may have something to send."""
+        self._readers: tuple[Reader, ...] = ()
         self._listeners: list[Reader] = []
         self._tasks: Tasks | None = None
         self._tenancy: Tenancy | None = None
@@ -78,13 +79,14 @@ class Recording:
             readers.append(self.audit.read)
         self.records.digest = self.audit.digest if self.audit is not None else None
         self.records.eager = self.audit is not None and self.audit.config.on_failure == "refuse"
-        self.records.readers = (*readers, *self._listeners)
+        self._readers = tuple(readers)
+        self._set_readers()
         if changed:
             self.note("change", {"what": "configuration", "servers": sorted(config.servers)[:1000]})
 
     def stages(self) -> tuple[RecordStage, ...]:
         """What stands around all other stages, where somebody reads records."""
-        admit = self.audit.admit if self.audit is not None else None
+        admit = self.audit.admit if self.audit is not None and self.records.eager else None
         return (RecordStage(self.records, admit),) if self.records.readers else ()
 
     def require(self) -> None:
@@ -99,13 +101,18 @@ class Recording:
     def listen(self, reader: Reader) -> Callable[[], None]:
         """Hear of calls that ended, while records are made; call what is returned to stop."""
         self._listeners.append(reader)
-        self.records.readers = (*self.records.readers, reader)
+        self._set_readers()
 
         def stop() -> None:
             self._listeners.remove(reader)
-            self.records.readers = tuple(one for one in self.records.readers if one != reader)
+            self._set_readers()
 
         return stop
+
+    def _set_readers(self) -> None:
+        self.records.readers = (*self._readers, *self._listeners)
+        # Where nothing else is on, most calls leave nothing behind.
+        self.records.traced_only = self._traces is not None and self.records.readers == (self._traces.take,)
 
     # Past calls and what they used.
 

@@ -24,6 +24,7 @@ from tests.harness import LegacyCaller, ModernCaller, faulty, faulty_http, gatew
 from trunkline.config.records import TracesSection
 from trunkline.gateway.serve import Gateway
 from trunkline.model import Call
+from trunkline.telemetry.record import CallRecord
 from trunkline.telemetry.traces import Tracer
 from trunkline.trace import TraceContext, read_context
 
@@ -142,6 +143,28 @@ async def test_what_its_caller_does_not_trace_is_not_traced_and_passes_as_it_is(
 
     assert json.loads(heard.text)["traceparent"] == parent
     assert collector.spans == []
+
+
+async def test_calls_that_are_not_traced_leave_no_record_where_only_traces_are_on(
+    tmp_path: Path, http: aiohttp.ClientSession
+) -> None:
+    nothing_else = {"calls": {"keep": 0}, "metrics": {"enabled": False}}
+    async with traced(tmp_path, {"one": faulty()}, nothing_else, sample_ratio=0.0) as (opened, collector):
+        recording, heard = opened.hub.relay.recording, list[CallRecord]()
+        caller, parent = ModernCaller(opened.url, http), {"traceparent": f"00-{TRACE}-{PARENT}-01"}
+        recording.records.eager, send = True, recording.records.readers
+        recording.records.readers = (*send, heard.extend)  # beside what sends them, and unknown to whoever decides
+        await caller.call("echo", {"text": "a"})
+        await caller.call("echo", {"text": "b"}, meta=parent)
+        traced_alone = [one.trace for one in heard]
+        stop = recording.listen(heard.extend)
+        await caller.call("echo", {"text": "c"})
+        stop()
+        await caller.call("echo", {"text": "d"})
+
+    assert traced_alone == [TRACE]
+    assert [one.trace for one in heard] == [TRACE, ""]  # who listens hears of all
+    assert len(collector.spans) == 2
 
 
 def test_about_one_in_a_hundred_is_traced_where_that_is_wanted() -> None:
