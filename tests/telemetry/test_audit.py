@@ -7,6 +7,7 @@ import resource
 import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from trunkline.config.records import AuditSection
 from trunkline.errors import ConfigError
 from trunkline.telemetry.audit import Audit
 from trunkline.telemetry.audit_chain import entries, files_in, verify
+from trunkline.telemetry.record import ASKED, CallRecord
 
 Json = dict[str, Any]
 ON: Json = {"enabled": True}
@@ -191,6 +193,40 @@ def test_two_processes_do_not_write_one_chain(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Another process writes the audit"):
         chain(tmp_path, 1)
     audit.close()
+
+
+def test_what_is_remembered_for_lines_about_calls_is_written_as_json_writes_it(tmp_path: Path) -> None:
+    odd = 'q"uo\\te\n\x00\u2028é字😀'
+    who = CallRecord("1a1f", 1.75e9, odd, "ana", "key", odd, "", odd, odd, "tools/call", odd, odd, odd, listed=True)
+    calls = [
+        who,
+        copy(who),
+        copy(who),
+        CallRecord("1a20", 1.75e9 + 1.25, "", "", "", "", "", "", "", "ping", "", "", "", False),
+    ]
+    calls[0].outcome, calls[0].alike, calls[0].path = "asked", 7, [("entry", "s", 0.0), (ASKED, "the caller", 0.5)]
+    calls[1].outcome, calls[1].alike, calls[1].seconds, calls[1].digest = "answered", 7, 0.00001249, "ab12"
+    calls[2].outcome, calls[2].code, calls[2].error, calls[2].trace = "failed", -32000, odd, "4bf9"
+    calls[3].outcome, calls[3].seconds = "refused", 123456.7890126
+
+    audit = chain(tmp_path, 0)
+    audit.read(calls)
+    audit.close()
+    lines = [line for line in entries(tmp_path) if "call" in line]
+
+    said = {"user": odd, "key": "key", "thread": odd, "client": odd}
+    one = {"call": "1a1f", "who": said, "method": "tools/call", "name": odd, "server": odd, "tool": odd, "program": odd}
+    at = {"time": "2025-06-15T15:06:40.000Z"}
+    assert [{name: value for name, value in line.items() if name not in ("n", "hash")} for line in lines] == [
+        {"time": "2025-06-15T15:06:40.500Z", "kind": "question", **one, "outcome": "asked", "seconds": 0.5},
+        {**at, "kind": "question", **one, "outcome": "asked", "seconds": 0.0},
+        {**at, "kind": "call", **one, "outcome": "answered", "seconds": 0.000012, "arguments": "ab12"},
+        {**at, "kind": "call", **one, "outcome": "failed", "seconds": 0.0, "code": -32000, "error": odd,
+         "trace": "4bf9"},
+        {"time": "2025-06-17T01:24:18.039Z", "kind": "call", "call": "1a20", "who": {}, "method": "ping", "name": "",
+         "server": "", "outcome": "refused", "seconds": 123456.789013},
+    ]  # fmt: skip
+    assert verify(tmp_path).problem == ""
 
 
 @contextmanager

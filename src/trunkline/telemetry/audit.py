@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from trunkline.config.records import AuditSection
 from trunkline.errors import AuditError, ConfigError
 from trunkline.telemetry.audit_chain import BEGIN, MARK, files_in, last_of, link, read_mark
 from trunkline.telemetry.logs import utc_time
-from trunkline.telemetry.record import ASKED, CallRecord, Outcome
+from trunkline.telemetry.record import ASKED, MOST_COMMON, CallRecord, Outcome
 from trunkline.workers import in_thread
 
 log = logging.getLogger("trunkline")
@@ -53,6 +54,7 @@ class Audit:
         self.config, self.folder, self._clock = config, folder, clock
         self._keyed = hashlib.blake2b(digest_size=16, key=key)
         self._waiting: deque[bytes] = deque()
+        self._known: dict[int, _Words] = {}
         self._lost = 0
         self._later: asyncio.TimerHandle | None = None
         self._second, self._refused = 0, 0
@@ -138,12 +140,24 @@ class Audit:
 
     def read(self, ended: Sequence[CallRecord]) -> None:
         """Write a line for each call that ended."""
-        lines: list[_AuditedCall] = []
+        lines: list[bytes] = []
         for record in ended:
-            lines += [_call(record, "asked", when) for what, _, when in record.path if what == ASKED]
-            lines.append(_call(record, record.outcome, record.seconds))
-        self._wait(*map(_ENCODER.encode, lines))
+            words = self._known.get(record.alike) or self._learn(record)
+            if ASKED in map(_what, record.path):
+                for what, _, when in record.path:
+                    if what == ASKED:
+                        lines.append(_line(record, words, "asked", when))
+            lines.append(_line(record, words, record.outcome, record.seconds))
+        self._wait(lines)
         self._settle()
+
+    def _learn(self, record: CallRecord) -> _Words:
+        words = _words(record)
+        if record.alike:
+            if len(self._known) >= MOST_COMMON:
+                self._known.clear()
+            self._known[record.alike] = words
+        return words
 
     def add(self, kind: str, said: Mapping[str, Any], *, who: Mapping[str, str] | None = None) -> None:
         """Write a line about something else than a call."""
@@ -162,9 +176,9 @@ class Audit:
             self.add("refusal", said, who=who)
 
     def _queue(self, kind: str, when: float, said: Mapping[str, Any]) -> None:
-        self._wait(_ENCODER.encode({"time": utc_time(when), "kind": kind, **said}))
+        self._wait((_members({"time": utc_time(when), "kind": kind, **said}),))
 
-    def _wait(self, *bodies: bytes) -> None:
+    def _wait(self, bodies: Sequence[bytes]) -> None:
         self._waiting.extend(bodies)
         for _ in range(len(self._waiting) - WAITING):
             self._waiting.popleft()
@@ -191,7 +205,7 @@ class Audit:
         try:
             self._make_ready()
             if self._lost:
-                self._write([_ENCODER.encode({"time": utc_time(self._clock()), "kind": "lost", "lines": self._lost})])
+                self._write([_members({"time": utc_time(self._clock()), "kind": "lost", "lines": self._lost})])
                 self._lost = 0
             while self._waiting:
                 part = list(itertools.islice(self._waiting, TOGETHER))
@@ -234,7 +248,7 @@ class Audit:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         before, self._file, self._size = (self._file, self._size), file, 0
         try:
-            self._write([_ENCODER.encode({"time": utc_time(self._clock()), "kind": "file", "after": self._hash})])
+            self._write([_members({"time": utc_time(self._clock()), "kind": "file", "after": self._hash})])
         except OSError:
             os.close(file)
             path.unlink()
@@ -292,59 +306,48 @@ def _sync(file: int) -> None:
         os.close(file)
 
 
-class _Who(msgspec.Struct, omit_defaults=True):
-    user: str = ""
-    key: str = ""
-    thread: str = ""
-    client: str = ""
+_Words = tuple[str, str]
+"""What all lines about calls of one caller to one tool say: before how the call ended, and behind it."""
+_what = itemgetter(0)
 
 
-@functools.lru_cache(maxsize=4096)
-def _who(user: str, key: str, thread: str, client: str) -> msgspec.Raw:
-    """Who called, as it is written: the same in all their lines."""
-    return msgspec.Raw(_ENCODER.encode(_Who(user, key, thread, client)))
+def _words(record: CallRecord) -> _Words:
+    who = {"user": record.user, "key": record.key, "thread": record.thread, "client": record.client}
+    said = {
+        "who": {name: value for name, value in who.items() if value},
+        "method": record.method,
+        "name": record.name,
+        "server": record.server,
+    }
+    further = {"tool": record.tool, "profile": record.profile, "program": record.program}
+    told = {name: value for name, value in further.items() if value}
+    return _members(said).decode(), f",{_members(told).decode()}" if told else ""
 
 
-class _AuditedCall(msgspec.Struct, omit_defaults=True, gc=False):
-    """A call in the audit: who, what, when, how it ended, how long it took, and a digest of its arguments."""
+def _line(record: CallRecord, words: _Words, outcome: Outcome, seconds: float) -> bytes:
+    """A call in the audit: who, what, when, how it ended, how long it took, and a digest of its arguments.
 
-    time: str
-    kind: str
-    call: str
-    who: msgspec.Raw
-    method: str
-    name: str
-    server: str
-    outcome: str
-    seconds: float
-    tool: str = ""
-    profile: str = ""
-    program: str = ""
-    code: int = 0
-    error: str = ""
-    arguments: str = ""
-    trace: str = ""
+    Only what differs from call to call is written anew. Nothing of that has letters that JSON writes otherwise, but
+    the words of an error.
+    """
+    before, after = words
+    if record.code or record.error:
+        told = {"code": record.code, "error": record.error}
+        after += f",{_members({name: value for name, value in told.items() if value}).decode()}"
+    if record.digest:
+        after += f',"arguments":"{record.digest}"'
+    if record.trace:
+        after += f',"trace":"{record.trace}"'
+    kind = "question" if outcome == "asked" else "call"
+    return (
+        f'"time":"{utc_time(record.time + seconds)}","kind":"{kind}","call":"{record.id}",{before},'
+        f'"outcome":"{outcome}","seconds":{seconds:.6f}{after}'
+    ).encode()
 
 
-def _call(record: CallRecord, outcome: Outcome, seconds: float) -> _AuditedCall:
-    return _AuditedCall(
-        utc_time(record.time + seconds),
-        "question" if outcome == "asked" else "call",
-        record.id,
-        _who(record.user, record.key, record.thread, record.client),
-        record.method,
-        record.name,
-        record.server,
-        outcome,
-        round(seconds, 6),
-        record.tool,
-        record.profile,
-        record.program,
-        record.code,
-        record.error,
-        record.digest,
-        record.trace,
-    )
+def _members(said: Mapping[str, Any]) -> bytes:
+    """The members of an object, without what encloses them."""
+    return _ENCODER.encode(said)[1:-1]
 
 
 _ENCODER = msgspec.json.Encoder()

@@ -23,12 +23,12 @@ _LINE = re.compile(rb'\{"n":([0-9]{1,15}),(.*),"hash":"([0-9a-f]{64})"\}\n?', re
 
 
 def link(bodies: Sequence[bytes], number: int, before: str) -> tuple[bytes, int, str]:
-    """Further lines of the chain, made of the JSON objects that they say; and number and hash of the last."""
-    parts, hash = list[bytes](), before.encode()
+    """Further lines of the chain, made of the members that they have; and number and hash of the last."""
+    parts, hash, sha256 = list[bytes](), before.encode(), hashlib.sha256
     for body in bodies:
         number += 1
-        inner = b'{"n":%d,%b' % (number, body[1:-1])
-        hash = hashlib.sha256(hash + inner).hexdigest().encode()
+        inner = b'{"n":%d,%b' % (number, body)
+        hash = sha256(hash + inner).hexdigest().encode()
         parts += (inner, b',"hash":"', hash, b'"}\n')
     return b"".join(parts), number, hash.decode()
 
