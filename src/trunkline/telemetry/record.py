@@ -185,11 +185,12 @@ class Records:
     def end(self, running: Running, reply: Reply | None, error: BaseException | None) -> None:
         """It ended, by a reply or an error; readers hear of it in a moment."""
         running.seconds = self._timer() - running.since
-        if running.trace is not None and self.tracer is not None:
-            self.tracer.end(running.trace)
         del self.live[running.number]
-        if self.traced_only and running.trace is None:
-            return
+        if self.tracer is not None:
+            if running.trace is not None:
+                self.tracer.end(running.trace)
+            elif self.traced_only:
+                return
         running.reply, running.error = reply, error
         self._ended.append(running)
         self._room -= EACH + len(running.call.raw_params) + (len(reply.result) if reply is not None else 0)
