@@ -86,6 +86,9 @@ class Line:
 _NONE = Point()
 
 
+_FAILED = ("failed", "tool-error", "refused")
+
+
 class Series:
     """Everybody's calls over time, and those of each user who called lately."""
 
@@ -96,14 +99,21 @@ class Series:
 
     def read(self, ended: Sequence[CallRecord]) -> None:
         """Count calls that ended."""
+        all, users = list[_Ended](), dict[str, list[_Ended]]()
         for record in ended:
-            if record.outcome == "asked":
+            outcome, seconds, user = record.outcome, record.seconds, record.user
+            if outcome == "asked":
                 continue
-            failed = record.outcome in ("failed", "tool-error", "refused")
-            ended_call = record.time + record.seconds, bisect_left(COARSE, record.seconds), failed
-            self._all.count(ended_call)
-            if record.user:
-                self._of(record.user).count(ended_call)
+            call = record.time + seconds, bisect_left(COARSE, seconds), outcome in _FAILED
+            all.append(call)
+            if user:
+                own = users.get(user)
+                if own is None:
+                    own = users[user] = []
+                own.append(call)
+        self._all.count(all)
+        for user, own in users.items():
+            self._of(user).count(own)
 
     def told(self, range: str, user: str = "") -> dict[str, Any]:
         """Everybody's, or a user's own; `range` is one of `RANGES`."""
@@ -138,8 +148,8 @@ class _Lines:
         self._lines: dict[str, Line] = {}
         self._saved = 0
 
-    def count(self, ended: _Ended) -> None:
-        self._ended.append(ended)
+    def count(self, ended: Sequence[_Ended]) -> None:
+        self._ended += ended
         if len(self._ended) >= AT_ONCE:
             self._settle()
 
