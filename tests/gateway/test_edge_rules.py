@@ -14,6 +14,7 @@ import aiohttp
 import pytest
 
 from tests.faulty.http_server import RefusedError
+from tests.gateway.behind import Paper
 from tests.gateway.inside import Inside, inside
 from tests.harness import META, VERSION, EventReader, LegacyCaller, ModernCaller, events, gateway, post, until
 from trunkline.gateway.mcp import legacy
@@ -37,20 +38,6 @@ async def scene(home: Path, era: str = "legacy", **options: Any) -> AsyncGenerat
     """A server, and a gateway in front of it."""
     async with inside(era) as server, gateway(home, {"one": {"url": server.url}}, **options) as opened:
         yield server, opened
-
-
-class Paper:
-    """Writes down what is sent, and can be gone."""
-
-    def __init__(self) -> None:
-        self.closed = False
-        self.peer = ""
-        self.data = b""
-
-    def write(self, data: bytes) -> None:
-        self.data += data
-
-    async def writable(self) -> None: ...
 
 
 def listening(session: str, *, expires: float = 0.0) -> tuple[Request, Paper]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.gateway.behind import Paper
 from trunkline.call.tasks.log import At, Known, Task
 from trunkline.errors import RefusedError
 from trunkline.gateway.mcp import sessions as module
@@ -37,20 +38,6 @@ def session(capabilities: bytes = b"{}", *, replay: int = 100, user: str = "") -
 def sessions(**options: Any) -> Sessions:
     usual: dict[str, Any] = {"most": 2, "idle": 10.0, "question_timeout": 5.0}
     return Sessions(**{**usual, **options})
-
-
-class Paper:
-    """Writes down what a stream sends."""
-
-    def __init__(self) -> None:
-        self.closed = False
-        self.peer = ""
-        self.data = b""
-
-    def write(self, data: bytes) -> None:
-        self.data += data
-
-    async def writable(self) -> None: ...
 
 
 async def heard(stream: Stream, *, after: int = -1) -> list[str]:
